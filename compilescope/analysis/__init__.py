@@ -1,0 +1,1 @@
+"""Pure functions over a recording; nothing here imports torch."""

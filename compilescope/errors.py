@@ -1,0 +1,33 @@
+"""The exceptions and warnings of compilescope, each with its exit code."""
+
+from __future__ import annotations
+
+
+class CompilescopeError(Exception):
+    """Something that the user can mend; its text is one clear sentence.
+
+    Attributes:
+        exit_code: what a command that ends by it returns to the shell.
+    """
+
+    exit_code = 2
+
+
+class RecordingError(CompilescopeError):
+    """A file is no recording, or not one that this version can read."""
+
+
+class UnsupportedTorchError(CompilescopeError):
+    """The installed torch is outside the versions whose internals are known."""
+
+
+class WorkloadError(CompilescopeError):
+    """What the user asked to run cannot be run as asked."""
+
+
+class UsageError(CompilescopeError):
+    """The options of a command contradict each other or name something unknown."""
+
+
+class CompilescopeWarning(UserWarning):
+    """A doubt about what was measured that does not stop the run."""

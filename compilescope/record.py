@@ -1,0 +1,343 @@
+"""The recording: what Dynamo did in one run, as plain immutable data.
+
+A recording is the only thing that passes between the wings of compilescope. It holds text and
+numbers alone: no tensor, no user object, no memory address, nothing that differs between two runs
+of the same program except times. This file imports no torch.
+
+A field that was not looked at is ``None``, never ``0`` or an empty list.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+FORMAT: Final = 1
+"""Version of the JSON format. History: 1, the first."""
+
+Outcome = Literal["compiled", "skipped", "limit", "failed", "empty"]
+FallbackKind = Literal[
+    "recompile_limit",
+    "skipped_frame",
+    "user_exception",
+    "backend_error",
+    "unsupported",
+    "stance",
+    "dispatch_mode",
+]
+TargetStatus = Literal["compiled", "inlined", "cached", "skipped", "never_reached"]
+Scalar = bool | int | float | str | None
+
+
+class Location(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of somebody's source. ``file`` is relative to the working directory or to site-packages."""
+
+    file: str
+    line: int
+    text: str | None = None
+    function: str | None = None
+
+
+class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
+    """One Python function body.
+
+    Attributes:
+        id: ``<file>:<qualname>``, with ``@<line>`` appended where two bodies share both.
+        resumes: id of the code object that this resume function continues, or None.
+        owner: class of the module that a shared wrapper frame ran for, or None.
+    """
+
+    id: str
+    qualname: str
+    file: str
+    line: int
+    resumes: str | None = None
+    owner: str | None = None
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """One guard of an older entry that is false, or raises, for the new frame.
+
+    The upper half is observed at capture time; ``kind``, ``advice`` and ``consequence_of`` are
+    worked out by :mod:`compilescope.analysis.causes` (``consequence_of`` also by capture, where an
+    ancestor's guard failed).
+
+    Attributes:
+        source: the guarded value, as the user would write it: ``hidden_states.size()[1]``.
+        guard: the guard's own expression, without memory addresses.
+        expected: what the entry was compiled for.
+        actual: what the new frame had.
+        where: the user's line that made Dynamo put the guard there.
+        guard_type: Dynamo's name of the guard class, such as ``TENSOR_MATCH``.
+        part: which part of a compound guard: a tensor property, a global-state field.
+        holder: what holds the value: ``local``, ``closure``, ``global``, ``module``, ``object``,
+            ``dict``, ``sequence``, ``tensor``, ``ambient``.
+        expected_type, actual_type: type names of both sides where they are known.
+        raised: text of the exception where the guard raised instead of answering.
+        symbols: the sources that a shape relation speaks of.
+        consequence_of: source of the failing guard that this one merely follows from.
+    """
+
+    source: str
+    guard: str
+    expected: str
+    actual: str
+    where: Location | None = None
+    guard_type: str
+    part: str | None = None
+    holder: str | None = None
+    expected_type: str | None = None
+    actual_type: str | None = None
+    raised: str | None = None
+    symbols: tuple[str, ...] = ()
+    consequence_of: str | None = None
+    kind: str | None = None
+    advice: str | None = None
+
+
+class EntryMiss(msgspec.Struct, frozen=True, kw_only=True):
+    """An older cache entry and every guard of it that the new frame failed. ``id`` is Dynamo's, such as ``0/1``."""
+
+    id: str
+    failing: tuple[Failure, ...]
+
+
+class Recompile(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a code object was compiled again.
+
+    Attributes:
+        entries: every older entry, oldest first, with all its failing guards.
+        closest: id of the entry that came nearest to serving; None where no guard could be examined.
+        alternatives: ids of entries that came as near.
+        shape_driven: whether some older entry fails on shape kinds only; None until analysed.
+        causes: the root failures of the closest entry; empty until analysed.
+        axes: the sweep's axes that moved since the closest entry was compiled; None outside a sweep.
+    """
+
+    entries: tuple[EntryMiss, ...]
+    closest: str | None = None
+    alternatives: tuple[str, ...] = ()
+    shape_driven: bool | None = None
+    axes: tuple[str, ...] | None = None
+    causes: tuple[Failure, ...] = ()
+
+
+class CompileError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a compilation did not end in a cache entry.
+
+    Attributes:
+        kind: ``constraint_violation``, ``backend_error``, ``user_exception``, ``unsupported``,
+            ``recompile_limit`` or ``internal``.
+        type: name of the exception class.
+        message: its first lines, without addresses.
+        source: the guarded value it speaks of, where it names one.
+    """
+
+    kind: str
+    type: str
+    message: str
+    source: str | None = None
+    where: Location | None = None
+
+
+class Compilation(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of Dynamo's ``_compile`` on a frame.
+
+    Attributes:
+        id: Dynamo's compile id (``0/1``; ``#n`` is appended where a reset made Dynamo reuse one).
+        seconds: wall time inside ``_compile``, guard evaluation of this tool excluded.
+        point: the sweep point that was being run, or None.
+        guards: leaf guards of the new entry; None where no entry came of it.
+        operators: calls that the graph captured; None where no graph came of it.
+        backend: name of the backend.
+        error: None unless the outcome is ``failed`` or ``limit``, or a skip has a reason.
+        recompile: None for a first compilation.
+    """
+
+    id: str
+    code: str
+    outcome: Outcome
+    seconds: float
+    point: dict[str, Scalar] | None = None
+    guards: int | None = None
+    operators: int | None = None
+    backend: str | None = None
+    error: CompileError | None = None
+    recompile: Recompile | None = None
+
+
+class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
+    """One user site where tracing stopped. ``events`` counts how often."""
+
+    code: str
+    file: str
+    line: int
+    kind: str
+    registry_id: str | None
+    reason: str
+    events: int
+    skips_frame: bool
+    text: str | None = None
+    function: str | None = None
+
+
+class Fallback(msgspec.Struct, frozen=True, kw_only=True):
+    """A frame, or calls of a compiled callable, that ran outside any compiled graph.
+
+    Attributes:
+        calls: how many calls; None where runs were not counted.
+    """
+
+    code: str
+    kind: FallbackKind
+    calls: int | None
+    detail: str
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one thing that the user meant to compile.
+
+    Attributes:
+        compiles: compilations with outcome ``compiled`` of the code objects that the selector matched.
+        resumed: the same of their resume functions.
+        inlined_into: the code object that a target with status ``inlined`` was traced into.
+    """
+
+    selector: str
+    status: TargetStatus
+    compiles: int
+    resumed: int = 0
+    codes: tuple[str, ...] = ()
+    inlined_into: str | None = None
+
+
+class Parity(msgspec.Struct, frozen=True, kw_only=True):
+    """Difference between the compiled and the eager result at one point.
+
+    Attributes:
+        max_abs: largest absolute difference.
+        relative_l2: norm of the difference over the norm of the eager result.
+        psnr: dB, with the eager result's largest magnitude as peak; None where the results are equal.
+        bitwise: whether storage bytes are equal, signed zeros counted.
+    """
+
+    max_abs: float
+    relative_l2: float
+    psnr: float | None
+    bitwise: bool
+
+
+class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One assignment of all axes, and what became of running it."""
+
+    values: dict[str, Scalar]
+    status: Literal["ok", "error"]
+    seconds: float
+    error: str | None = None
+    parity: Parity | None = None
+
+
+class AxisSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether inputs may vary along an axis.
+
+    Attributes:
+        free: no compilation after the first value is laid to this axis.
+        free_except: the values at which alone it compiles, where these are 0 and 1.
+        compiles_at: the values at which a compilation is laid to it.
+        because: kinds of the causes there.
+    """
+
+    free: bool
+    compiles_at: tuple[Scalar, ...]
+    because: tuple[str, ...]
+    free_except: tuple[Scalar, ...] = ()
+
+
+class Sweep(msgspec.Struct, frozen=True, kw_only=True):
+    """An ordered run over points. ``completed`` is False where it was interrupted."""
+
+    workload: str
+    order: str
+    axes: dict[str, tuple[Scalar, ...]]
+    points: tuple[SweepPoint, ...]
+    summary: dict[str, AxisSummary] | None = None
+    warnings: tuple[str, ...] = ()
+    completed: bool = True
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a rule or a budget holds against the run."""
+
+    rule: str
+    code: str | None
+    message: str
+    file: str | None = None
+    line: int | None = None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """How the workload itself ended.
+
+    Attributes:
+        status: ``ok``; ``raised``; ``exited`` (``sys.exit``); ``interrupted`` (Ctrl-C).
+        exit_code: of ``sys.exit``, else None.
+        error: the exception, one line.
+        traceback: its text, for people.
+    """
+
+    status: Literal["ok", "raised", "exited", "interrupted"]
+    exit_code: int | None = None
+    error: str | None = None
+    traceback: str | None = None
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a recording comes from."""
+
+    format: int = FORMAT
+    compilescope: str
+    torch: str
+    python: str
+    platform: str
+    device: str
+    rank: int | None = None
+    argv: tuple[str, ...] = ()
+    revision: str | None = None
+    config: dict[str, Scalar] = {}
+    counts_runs: bool = False
+    run: Run | None = None
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """One run. Build it with :func:`compilescope.observe`; read and write it with :mod:`compilescope.storage`."""
+
+    meta: Meta
+    code_objects: tuple[CodeObject, ...] = ()
+    compilations: tuple[Compilation, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    fallbacks: tuple[Fallback, ...] = ()
+    targets: tuple[Target, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def code(self, id: str) -> CodeObject:  # noqa: A002 (the JSON contract calls it id)
+        """Return the code object of that id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for found in self.code_objects:
+            if found.id == id:
+                return found
+        raise KeyError(id)
+
+    @property
+    def compiled(self) -> tuple[Compilation, ...]:
+        """The compilations that produced a cache entry."""
+        return tuple(c for c in self.compilations if c.outcome == "compiled")
+
+    @property
+    def recompiles(self) -> tuple[Compilation, ...]:
+        """The compilations that produced a cache entry beside an older one."""
+        return tuple(c for c in self.compiled if c.recompile is not None)

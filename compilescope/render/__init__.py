@@ -1,0 +1,1 @@
+"""One file a format; nothing here imports torch."""

@@ -1,0 +1,162 @@
+"""Recordings on disk: JSON format 1, written atomically, read with one clear sentence on failure."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from compilescope.errors import RecordingError
+from compilescope.record import FORMAT, GraphBreak, Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class _MetaProbe(msgspec.Struct):
+    """The two fields that tell whether a file is ours and how new it is."""
+
+    format: int
+    compilescope: str
+
+
+class _Probe(msgspec.Struct):
+    meta: _MetaProbe
+
+
+def to_json(recording: Recording, *, indent: int | None = 1) -> bytes:
+    """Return ``recording`` as UTF-8 JSON of format 1, with a final newline."""
+    encoded = msgspec.json.encode(recording)
+    if indent is not None:
+        encoded = msgspec.json.format(encoded, indent=indent)
+    return encoded + b"\n"
+
+
+def from_json(data: bytes, *, name: str = "the recording") -> Recording:
+    """Read a recording.
+
+    Args:
+        data: UTF-8 JSON.
+        name: what to call the data in an error.
+
+    Raises:
+        RecordingError: the data is empty, truncated, foreign, or of a newer format.
+    """
+    if not data.strip():
+        msg = f"{name} is empty."
+        raise RecordingError(msg)
+    try:
+        probe = msgspec.json.decode(data, type=_Probe)
+    except msgspec.ValidationError:
+        msg = f"{name} is JSON, but no compilescope recording: it has no meta.format."
+        raise RecordingError(msg) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        msg = f"{name} is no compilescope recording, or was cut short: {error}."
+        raise RecordingError(msg) from None
+    if probe.meta.format > FORMAT:
+        msg = (
+            f"{name} has format {probe.meta.format}, written by compilescope {probe.meta.compilescope}; "
+            f"this version reads up to format {FORMAT}. Upgrade compilescope to read it."
+        )
+        raise RecordingError(msg)
+    try:
+        return msgspec.json.decode(data, type=Recording)
+    except msgspec.ValidationError as error:
+        msg = f"{name} does not hold to recording format {FORMAT}: {error}."
+        raise RecordingError(msg) from None
+
+
+def load(path: str | os.PathLike[str]) -> Recording:
+    """Read the recording at ``path``.
+
+    Raises:
+        RecordingError: as :func:`from_json`, or the file cannot be read.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror or error}."
+        raise RecordingError(msg) from None
+    return from_json(data, name=str(path))
+
+
+def save(recording: Recording, path: str | os.PathLike[str]) -> None:
+    """Write ``recording`` to ``path``, whole or not at all.
+
+    Raises:
+        RecordingError: the place cannot be written.
+    """
+    write_atomically(Path(path), to_json(recording))
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write ``data`` beside ``path`` and move it there; a half-written file is never left behind.
+
+    Raises:
+        RecordingError: the place cannot be written.
+    """
+    temporary: str | None = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        # mkstemp makes the file private to its owner; a report is as readable as any new file.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(path)
+    except OSError as error:
+        msg = f"{path} cannot be written: {error.strerror or error}."
+        raise RecordingError(msg) from None
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+
+
+def merge(recordings: Iterable[Recording]) -> Recording:
+    """Join recordings of several processes (pytest workers, ranks) into one.
+
+    Code objects are joined by id, graph breaks by site (their events add up); compilations,
+    fallbacks, targets, sweeps and findings are kept all. Meta data is the first recording's.
+
+    Raises:
+        ValueError: there is nothing to merge.
+    """
+    parts = list(recordings)
+    if not parts:
+        msg = "merge needs at least one recording"
+        raise ValueError(msg)
+    codes = {code.id: code for part in parts for code in part.code_objects}
+    return Recording(
+        meta=parts[0].meta,
+        code_objects=tuple(codes.values()),
+        compilations=tuple(c for part in parts for c in part.compilations),
+        graph_breaks=merge_breaks(b for part in parts for b in part.graph_breaks),
+        fallbacks=tuple(f for part in parts for f in part.fallbacks),
+        targets=tuple(t for part in parts for t in part.targets),
+        sweeps=tuple(s for part in parts for s in part.sweeps),
+        findings=tuple(f for part in parts for f in part.findings),
+    )
+
+
+def merge_breaks(breaks: Iterable[GraphBreak]) -> tuple[GraphBreak, ...]:
+    """Join breaks of one site, adding up their events; a site skips its frame if any of its events did."""
+    sites: dict[tuple[str, int, str], GraphBreak] = {}
+    for one in breaks:
+        key = (one.file, one.line, one.kind)
+        known = sites.get(key)
+        sites[key] = (
+            one
+            if known is None
+            else msgspec.structs.replace(
+                known,
+                events=known.events + one.events,
+                skips_frame=known.skips_frame or one.skips_frame,
+            )
+        )
+    return tuple(sites.values())

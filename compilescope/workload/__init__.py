@@ -1,0 +1,1 @@
+"""What is run: declaring, loading and sweeping workloads."""
