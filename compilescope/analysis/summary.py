@@ -1,0 +1,279 @@
+"""What every report says first: totals, loud conditions, a verdict, and one sentence of validation.
+
+Pure functions of a recording. Their texts are plain: each renderer escapes them for its format.
+Nothing here calls a run clean for something that was not looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from compilescope.storage import merge_breaks
+from compilescope.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from compilescope.record import Compilation, Recording, Sweep, Target
+
+NAMES_SHOWN: Final = 3
+"""Names that a sentence gives before it says how many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The counts of a recording.
+
+    Attributes:
+        compiled: compilations that produced a cache entry.
+        codes: code objects among them that are no resume functions.
+        resumes: resume functions among them.
+        recompiles: compilations beside an older entry.
+        shape_driven: recompiles that general shapes would have avoided.
+        unjudged: recompiles of which that was not worked out.
+        unexplained: recompiles of which no guard could be examined.
+        refused: attempts that met the recompile limit.
+        failed: attempts that ended in another error.
+        skipped: attempts after which the frame runs eagerly.
+        breaks: graph-break sites.
+        events: how often tracing stopped at them.
+        fallbacks: eager fallbacks.
+        seconds: wall time of all attempts.
+    """
+
+    compiled: int
+    codes: int
+    resumes: int
+    recompiles: int
+    shape_driven: int
+    unjudged: int
+    unexplained: int
+    refused: int
+    failed: int
+    skipped: int
+    breaks: int
+    events: int
+    fallbacks: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something that a reader must know before any number.
+
+    Attributes:
+        name: stable, for tests and filters.
+        text: one sentence.
+        wrong: False where nothing is known to be wrong and something was merely not looked at.
+    """
+
+    name: str
+    text: str
+    wrong: bool = True
+
+
+def met_limit(compilation: Compilation) -> bool:
+    """Whether the attempt was refused for the recompile limit (under ``fullgraph`` it raises)."""
+    error = compilation.error
+    return compilation.outcome == "limit" or (
+        compilation.outcome == "failed" and error is not None and error.kind == "recompile_limit"
+    )
+
+
+def totals(recording: Recording) -> Totals:
+    """Count what ``recording`` holds."""
+    compiled = recording.compiled
+    resumed = {code.id for code in recording.code_objects if code.resumes is not None}
+    codes = {c.code for c in compiled}
+    verdicts = [c.recompile for c in recording.recompiles if c.recompile is not None]
+    sites = merge_breaks(recording.graph_breaks)
+    refused = sum(met_limit(c) for c in recording.compilations)
+    return Totals(
+        compiled=len(compiled),
+        codes=len(codes - resumed),
+        resumes=len(codes & resumed),
+        recompiles=len(verdicts),
+        shape_driven=sum(r.shape_driven is True for r in verdicts),
+        unjudged=sum(r.shape_driven is None for r in verdicts),
+        unexplained=sum(r.closest is None and not r.causes for r in verdicts),
+        refused=refused,
+        failed=sum(c.outcome in ("failed", "limit") for c in recording.compilations) - refused,
+        skipped=sum(c.outcome == "skipped" for c in recording.compilations),
+        breaks=len(sites),
+        events=sum(site.events for site in sites),
+        fallbacks=len(recording.fallbacks),
+        seconds=sum(c.seconds for c in recording.compilations),
+    )
+
+
+def listed(names: Iterable[str], *, shown: int = NAMES_SHOWN) -> str:
+    """Return distinct ``names`` as a phrase that stays short: ``a, b, c and 4 more``."""
+    distinct = list(dict.fromkeys(names))
+    rest = len(distinct) - shown
+    return ", ".join(distinct[:shown]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def display_names(recording: Recording) -> dict[str, str]:
+    """Return what to call each code object: a shared wrapper goes by the class that it ran for."""
+    return {
+        code.id: f"{code.owner} via {code.qualname}" if code.owner else code.qualname for code in recording.code_objects
+    }
+
+
+def alarms(recording: Recording) -> tuple[Alarm, ...]:
+    """Return the loud conditions, worst first, what was not looked at last."""
+    found = (
+        *_run_alarms(recording),
+        *_nothing_alarms(recording),
+        *_limit_alarms(recording),
+        *_target_alarms(recording.targets),
+        *_sweep_alarms(recording),
+        *_blind_alarms(recording),
+    )
+    return tuple(sorted(found, key=lambda alarm: not alarm.wrong))
+
+
+def _run_alarms(recording: Recording) -> Iterator[Alarm]:
+    run = recording.meta.run
+    if run is None or run.status == "ok":
+        return
+    if run.status == "raised":
+        yield Alarm("raised", f"The workload raised {run.error or 'an exception'}: this is what came before it.")
+    elif run.status == "interrupted":
+        yield Alarm("interrupted", "The workload was interrupted: this is what was recorded until then.")
+    else:
+        code = "" if run.exit_code is None else run.exit_code
+        yield Alarm("exited", f"The workload ended itself with sys.exit({code}).", wrong=bool(run.exit_code))
+
+
+def _nothing_alarms(recording: Recording) -> Iterator[Alarm]:
+    if recording.compiled:
+        return
+    attempts = [c for c in recording.compilations if c.outcome != "empty"]
+    if not attempts:
+        yield Alarm("nothing_compiled", "NOTHING WAS COMPILED: no frame that has anything to compile was seen.")
+        return
+    error = next((c.error for c in attempts if c.error is not None), None)
+    why = f" First error: {error.type}: {error.message}" if error else ""
+    yield Alarm("nothing_compiled", f"NOTHING WAS COMPILED: {count(len(attempts), 'attempt')}, none made a graph.{why}")
+
+
+def _limit_alarms(recording: Recording) -> Iterator[Alarm]:
+    names = display_names(recording)
+    refused = [c.code for c in recording.compilations if met_limit(c)]
+    eager = [f for f in recording.fallbacks if f.kind == "recompile_limit"]
+    codes = list(dict.fromkeys([*refused, *(f.code for f in eager)]))
+    if not codes:
+        return
+    limit = recording.meta.config.get("recompile_limit")
+    known = "" if limit is None else f" ({limit})"
+    text = f"The recompile limit{known} was hit by {listed(names.get(code, code) for code in codes)}"
+    if eager:
+        calls = [f.calls for f in eager if f.calls is not None]
+        ran = f"{count(sum(calls), 'call')} ran eagerly" if len(calls) == len(eager) else "eager calls were not counted"
+        yield Alarm("recompile_limit", f"{text}; whatever fits no entry runs eagerly from then on: {ran}.")
+    else:
+        yield Alarm("recompile_limit", f"{text}: {count(len(refused), 'attempt')} to compile refused.")
+
+
+def _were(things: Sequence[str], noun: str) -> str:
+    return f"{count(len(things), noun)} {'was' if len(things) == 1 else 'were'}"
+
+
+def _target_alarms(targets: Sequence[Target]) -> Iterator[Alarm]:
+    def having(status: str) -> list[str]:
+        return [target.selector for target in targets if target.status == status]
+
+    if missed := having("never_reached"):
+        yield Alarm(
+            "never_reached",
+            f"{_were(missed, 'target')} never reached, so any claim about it is vacuous: {listed(missed)}.",
+        )
+    if skipped := having("skipped"):
+        yield Alarm(
+            "target_skipped",
+            f"{_were(skipped, 'target')} skipped by Dynamo and ran eagerly: {listed(skipped)}.",
+        )
+    if cached := having("cached"):
+        yield Alarm(
+            "target_cached",
+            f"{_were(cached, 'target')} compiled before the recording began, unseen: {listed(cached)}.",
+            wrong=False,
+        )
+
+
+def _sweep_alarms(recording: Recording) -> Iterator[Alarm]:
+    cut = [sweep.workload for sweep in recording.sweeps if not sweep.completed]
+    if cut:
+        yield Alarm("sweep_cut", f"The sweep of {listed(cut)} was interrupted: later points were not run.")
+    points = [point for sweep in recording.sweeps for point in sweep.points]
+    bad = [point for point in points if point.status == "error"]
+    if bad:
+        error = next((f" First: {point.error}" for point in bad if point.error), "")
+        yield Alarm("points_failed", f"{len(bad)} of {count(len(points), 'sweep point')} raised.{error}")
+
+
+def _blind_alarms(recording: Recording) -> Iterator[Alarm]:
+    unexplained = totals(recording).unexplained
+    if unexplained:
+        yield Alarm("unexplained", f"No guard could be examined for {count(unexplained, 'recompile')}.", wrong=False)
+    if not recording.meta.counts_runs:
+        yield Alarm("runs_not_counted", "Runs were not counted: eager calls were not looked at.", wrong=False)
+
+
+def verdict(recording: Recording) -> str:
+    """Return the counts in one line."""
+    return _counts(recording, none="0", compilation="compilation")
+
+
+def validation(recording: Recording) -> str:
+    """Return one sentence to paste where a change must say how it was validated."""
+    meta = recording.meta
+    place = f"on {meta.device}, torch {meta.torch}, Python {meta.python}"
+    swept = "".join(_swept(sweep) for sweep in recording.sweeps)
+    sentence = f"{_counts(recording, none='no', compilation='graph')} {place}{swept}."
+    wrong = [alarm for alarm in alarms(recording) if alarm.wrong]
+    return f"Not valid as it stands ({wrong[0].name.replace('_', ' ')}): {sentence}" if wrong else sentence
+
+
+def _swept(sweep: Sweep) -> str:
+    axes = ", ".join(f"{axis} over {count(len(values), 'value')}" for axis, values in sweep.axes.items())
+    return f"; swept {axes} ({count(len(sweep.points), 'point')})"
+
+
+def _counts(recording: Recording, *, none: str, compilation: str) -> str:
+    sums = totals(recording)
+    if sums.compiled == 0:
+        parts = ["nothing was compiled, so nothing is known of recompiles, graph breaks and eager calls"]
+    else:
+        resumed = f" and {count(sums.resumes, 'resume function')}" if sums.resumes else ""
+        parts = [f"{count(sums.compiled, compilation)} of {count(sums.codes, 'code object')}{resumed}"]
+        parts.append(_number(sums.recompiles, "recompile", none) + _shape_note(sums))
+    # Where nothing was compiled, what was seen is told, and a zero would mean nothing.
+    if sums.compiled or sums.breaks:
+        events = f" ({count(sums.events, 'event')})" if sums.events > sums.breaks else ""
+        parts.append(_number(sums.breaks, "graph break", none) + events)
+    if sums.compiled or sums.fallbacks:
+        if recording.meta.counts_runs:
+            parts.append(_number(sums.fallbacks, "eager fallback", none))
+        else:
+            parts.append(f"{count(sums.fallbacks, 'eager fallback')} seen (eager calls were not looked at)")
+    attempts = ((sums.refused, "refused by the recompile limit"), (sums.failed, "failed"), (sums.skipped, "skipped"))
+    parts += [f"{count(number, 'attempt')} {what}" for number, what in attempts if number]
+    return ", ".join(parts)
+
+
+def _number(number: int, noun: str, none: str) -> str:
+    return count(number, noun) if number else f"{none} {noun}" + ("s" if none == "0" else "")
+
+
+def _shape_note(sums: Totals) -> str:
+    if sums.recompiles == 0:
+        return ""
+    known = sums.recompiles - sums.unjudged
+    share = {0: "none", sums.recompiles: "all"}.get(sums.shape_driven, str(sums.shape_driven))
+    notes = [f"{share if not sums.unjudged else sums.shape_driven} shape-driven"] if known else []
+    if sums.unjudged:
+        notes.append(f"shape-driven or not was not looked at for {sums.unjudged}")
+    return f" ({'; '.join(notes)})"

@@ -1,0 +1,145 @@
+"""What a sweep says of each axis, of parity with eager and of the points that raised: words for any format."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from compilescope.analysis.summary import listed
+from compilescope.render.grouping import failed_points
+from compilescope.render.text_screen import Block, Line, Section, styled
+from compilescope.render.words import plain, point_text
+from compilescope.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from compilescope.record import AxisSummary, Parity, Recording, Scalar, Sweep
+
+_VALUES: Final = 6
+_ERRORS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AxisLine:
+    """One axis of a sweep in words.
+
+    Attributes:
+        axis: its name.
+        values: the values asked for.
+        verdict: whether it is free, and if not, where it compiles and why.
+        free: whether nothing is held against it.
+    """
+
+    axis: str
+    values: str
+    verdict: str
+    free: bool
+
+
+def axis_lines(sweep: Sweep) -> tuple[AxisLine, ...]:
+    """Return a line for every axis."""
+    found: list[AxisLine] = []
+    for axis, values in sweep.axes.items():
+        summary = None if sweep.summary is None else sweep.summary.get(axis)
+        free = summary is not None and summary.free
+        verdict = "not looked at" if summary is None else _axis_verdict(sweep, axis, summary)
+        found.append(AxisLine(plain(axis), _values(values), plain(verdict), free))
+    return tuple(found)
+
+
+def _axis_verdict(sweep: Sweep, axis: str, summary: AxisSummary) -> str:
+    values = sweep.axes[axis]
+    ran = {repr(point.values.get(axis)) for point in sweep.points if point.status == "ok"}
+    reached = sum(repr(value) in ran for value in values)
+    partly = "" if reached == len(values) else f" (only {reached} of {len(values)} values ran)"
+    why = f" ({', '.join(summary.because)})" if summary.because else ""
+    if summary.free_except:
+        return f"compiles at {_and(summary.free_except)}{why}; free otherwise{partly}"
+    if not summary.free:
+        at = f"{len(summary.compiles_at)} of {count(len(values), 'value')}: {_values(summary.compiles_at)}"
+        return f"compiles at {at}{why}{partly}"
+    if len(values) < 2:  # noqa: PLR2004 (one value is no variation)
+        return "one value only: not varied"
+    return f"free{partly}"
+
+
+def parity_line(sweep: Sweep) -> str:
+    """Return the worst difference from eager, or that it was not looked at."""
+    compared = [(point, point.parity) for point in sweep.points if point.parity is not None]
+    if not compared:
+        return "parity with eager was not looked at"
+    parities = [parity for _, parity in compared]
+    where, worst = max(compared, key=lambda pair: _badness(pair[1]))
+    equal = sum(parity.bitwise for parity in parities)
+    of = f"{len(compared)} of {count(len(sweep.points), 'point')} compared"
+    if equal == len(compared):
+        return f"parity with eager: bitwise equal ({of})"
+    psnr = _worst((p.psnr for p in parities if p.psnr is not None), min)
+    peak = "" if psnr is None else f", PSNR {psnr:.1f} dB"
+    l2 = _worst((p.relative_l2 for p in parities), max) or 0.0
+    largest = _worst((p.max_abs for p in parities), max) or 0.0
+    at = point_text(where.values)
+    return (
+        f"parity with eager: worst relative L2 {l2:.2e} at {at}, max abs {largest:.2e}{peak}; "
+        f"bitwise equal at {equal} ({of})" + ("" if math.isfinite(worst.relative_l2) else "; NOT FINITE")
+    )
+
+
+def _worst(values: Iterable[float], choose: Callable[[Iterable[float]], float]) -> float | None:
+    """Choose among ``values``, where a NaN is worse than any number."""
+    kept = list(values)
+    return next((value for value in kept if math.isnan(value)), choose(kept) if kept else None)
+
+
+def _badness(parity: Parity) -> tuple[bool, float]:
+    return (not math.isfinite(parity.relative_l2), parity.relative_l2)
+
+
+def error_lines(sweep: Sweep) -> tuple[str, ...]:
+    """Return the errors of the points that raised, each with how many and where first."""
+    groups = failed_points(sweep)
+    lines = [
+        f"{count(len(points), 'point')} raised {error} (first at {point_text(points[0].values)})"
+        for error, points in list(groups.items())[:_ERRORS]
+    ]
+    if len(groups) > _ERRORS:
+        lines.append(f"... and {count(len(groups) - _ERRORS, 'other error')}: -v shows all points")
+    return tuple(lines)
+
+
+def sweep_title(sweep: Sweep) -> str:
+    """Return what was swept, how and how far."""
+    cut = "" if sweep.completed else ", interrupted"
+    return f"{sweep.workload}, order {sweep.order}, {count(len(sweep.points), 'point')}{cut}"
+
+
+def sweeps_section(recording: Recording) -> Section:
+    """Return the sweeps, a block each."""
+    blocks: list[Block] = []
+    for sweep in recording.sweeps:
+        axes = axis_lines(sweep)
+        name = max((len(line.axis) for line in axes), default=0)
+        values = max((len(line.values) for line in axes), default=0)
+        lines: list[Line] = [styled("  ", (sweep_title(sweep), "bold"))]
+        lines += [styled("  ", (f"warning: {warning}", "yellow"), hang=4) for warning in sweep.warnings]
+        lines += [
+            styled(
+                f"    {a.axis:<{name}}  {a.values:<{values}}  ", (a.verdict, "green" if a.free else "magenta"), hang=6
+            )
+            for a in axes
+        ]
+        lines += [styled("    ", (error, "red"), hang=6) for error in error_lines(sweep)]
+        lines.append(styled("    ", parity_line(sweep), hang=6))
+        blocks.append(Block(tuple(lines)))
+    return Section("Sweep" if len(blocks) == 1 else "Sweeps", "sweep", tuple(blocks))
+
+
+def _values(values: Sequence[Scalar]) -> str:
+    return plain(listed((str(value) for value in values), shown=_VALUES))
+
+
+def _and(values: Sequence[Scalar]) -> str:
+    *most, last = [str(value) for value in values]
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,112 @@
+"""The report for a terminal: by default one screen, with ``verbose`` everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from compilescope.analysis.summary import alarms, totals, verdict
+from compilescope.render.sweeps import sweeps_section
+from compilescope.render.text_codes import codes_section
+from compilescope.render.text_parts import (
+    breaks_section,
+    fallbacks_section,
+    findings_section,
+    next_line,
+    targets_section,
+)
+from compilescope.render.text_screen import (
+    EVERYTHING,
+    HEIGHT,
+    LEVELS,
+    Line,
+    broken,
+    fit,
+    page_width,
+    printed,
+    styled,
+)
+from compilescope.render.text_verbose import verbose_sections
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from compilescope.record import Recording
+    from compilescope.render.options import Options
+    from compilescope.render.text_screen import Detail, Section
+
+_BLANK: Final = styled()
+
+
+@dataclass(frozen=True, slots=True)
+class TextRenderer:
+    """Renders for people at a terminal."""
+
+    name: str = "text"
+    extension: str = ".txt"
+
+    def render(self, recording: Recording, options: Options) -> str:
+        """Return the report."""
+        width = page_width(options.width)
+        lines = _everything(recording) if options.verbose else _screen(recording, width)
+        return printed(lines, width=width, color=options.color, cut=not options.verbose)
+
+
+def _screen(recording: Recording, width: int) -> list[Line]:
+    """Tell as much as fits: first with less detail of each thing, then of fewer things."""
+    head, last = _head(recording), next_line(recording, verbose=False)
+    for detail in LEVELS:
+        sections = _sections(recording, detail)
+        parts = [section.broken(width).lines() for section in sections]
+        lines = _joined(broken(head, width), parts, broken(last, width))
+        if len(lines) <= HEIGHT:
+            return lines
+    # The verdict is given whole; alarms take a row each.
+    *alarmed, said, setting = head
+    head = [*alarmed, *said.rows(width), setting]
+    blanks = len(sections) + len(last)
+    return _joined(head, fit(sections, HEIGHT - len(head) - blanks - len(last)), last)
+
+
+def _everything(recording: Recording) -> list[Line]:
+    sections = _sections(recording, EVERYTHING)
+    extra = [section for section in verbose_sections(recording) if section.blocks]
+    parts = [section.lines() for section in (*sections, *extra)]
+    return _joined(_head(recording), parts, next_line(recording, verbose=True))
+
+
+def _sections(recording: Recording, detail: Detail) -> list[Section]:
+    sections = (
+        findings_section(recording),
+        codes_section(recording, detail),
+        breaks_section(recording, every=detail is EVERYTHING),
+        fallbacks_section(recording),
+        targets_section(recording, every=detail is EVERYTHING),
+        sweeps_section(recording),
+    )
+    return [section for section in sections if section.blocks]
+
+
+def _head(recording: Recording) -> list[Line]:
+    lines = [
+        styled(("!! " if alarm.wrong else "?? ") + alarm.text, style="bold red" if alarm.wrong else "yellow", hang=3)
+        for alarm in alarms(recording)
+    ]
+    counts = totals(recording)
+    sound = not lines and counts.recompiles == counts.breaks == counts.fallbacks == counts.failed == 0
+    lines.append(styled(verdict(recording), style="bold green" if sound else "bold", hang=0))
+    return [*lines, _setting(recording)]
+
+
+def _setting(recording: Recording) -> Line:
+    meta = recording.meta
+    rank = "" if meta.rank is None else f", rank {meta.rank}"
+    ran = f": {' '.join(meta.argv)}" if meta.argv else ""
+    return styled(f"torch {meta.torch}, Python {meta.python}, {meta.device}{rank}{ran}", style="dim")
+
+
+def _joined(head: Sequence[Line], parts: Sequence[Sequence[Line]], last: Sequence[Line]) -> list[Line]:
+    lines = list(head)
+    for part in parts:
+        lines += [_BLANK, *part]
+    return [*lines, _BLANK, *last] if last else lines

@@ -1,0 +1,216 @@
+"""The text report's heart: each code object, and why it was compiled again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from compilescope.analysis.kinds import KINDS
+from compilescope.analysis.summary import met_limit
+from compilescope.record import Location
+from compilescope.render.grouping import causes_of, code_reports, roots_of
+from compilescope.render.text_screen import Block, Line, Section, styled
+from compilescope.render.words import (
+    axes_note,
+    clip,
+    clip_start,
+    kind_of,
+    place,
+    resume_line,
+    roots_phrase,
+    seconds,
+    short_place,
+)
+from compilescope.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compilescope.record import Failure, Recompile, Recording
+    from compilescope.render.grouping import CodeReport, ErrorGroup, RecompileGroup
+    from compilescope.render.text_screen import Detail
+
+_PAIRS: Final = 3
+_VALUE: Final = 28
+_SOURCE: Final = 44
+_PATH: Final = 40
+_HEAD: Final = 8
+"""Columns of the compile id that stands before a cause."""
+_OUTCOMES: Final = {
+    "skipped": "skipped",
+    "limit": "refused by the limit",
+    "failed": "failed",
+    "empty": "with nothing to compile",
+}
+
+
+def codes_section(recording: Recording, detail: Detail) -> Section:
+    """Return what was compiled, code object by code object."""
+    reports = code_reports(recording)
+    # Where all are targets, saying so of each tells nothing.
+    teller = _Teller(detail, mark_targets=not all(report.target for report in reports))
+    blocks = [block for report in reports for block in teller.blocks(report, depth=0)]
+    return Section("Code objects", "code object", tuple(blocks), weighed="recompile", appetite=3)
+
+
+class _Teller:
+    """Tells of code objects one after the other, and gives each piece of advice once."""
+
+    def __init__(self, detail: Detail, *, mark_targets: bool) -> None:
+        self._detail = detail
+        self._mark_targets = mark_targets
+        self._given: set[str] = set()
+
+    def blocks(self, report: CodeReport, depth: int) -> Iterator[Block]:
+        pad = "  " * (depth + 1)
+        groups = report.groups
+        shown = groups[: self._detail.groups]
+        lines = [_header(report, pad, mark=self._mark_targets and report.target, full=self._detail.causes is None)]
+        lines += [line for group in shown for line in self._group(group, pad + "  ")]
+        hidden = sum(len(group.members) for group in groups[len(shown) :])
+        if hidden:
+            lines.append(styled(pad, (f"  ... {count(hidden, 'more recompile')}: -v shows all", "yellow")))
+        lines += [line for group in report.errors[: self._detail.groups] for line in self._error(group, pad + "  ")]
+        yield Block(tuple(lines), weight=len(report.recompiles))
+        for child in report.children:
+            yield from self.blocks(child, depth + 1)
+
+    def _group(self, group: RecompileGroup, pad: str) -> Iterator[Line]:
+        many = f" x{len(group.members)}" if len(group.members) > 1 else ""
+        ids = group.members[:1] if self._detail.causes is not None else group.members
+        head = f"{', '.join(member.id for member in ids)}{many}".ljust(_HEAD - 1) + " "
+        below = pad + " " * _HEAD
+        if not group.causes:
+            yield styled(pad, head, ("cause unknown: no guard could be examined", "yellow"))
+            return
+        shown = group.causes[: self._detail.causes]
+        for index, cause in enumerate(shown):
+            first = index == 0
+            notes = _notes(group) if first else ""
+            yield self._cause(group, cause, pad, head if first else "and".rjust(_HEAD - 1) + " ", notes)
+            if self._detail.where and cause.where is not None:
+                yield self._where(cause.where, below)
+            yield from self._advice(cause, below)
+        if len(group.causes) > len(shown):
+            more = count(len(group.causes) - len(shown), "more cause")
+            yield styled(below, (f"and {more}: -v shows all", "yellow"))
+        if self._detail.alternatives:
+            yield from _alternatives(group, below)
+
+    def _cause(self, group: RecompileGroup, cause: Failure, pad: str, head: str, notes: str) -> Line:
+        pairs = group.transitions(cause) or ((cause.expected, cause.actual),)
+        limit = None if self._detail.causes is None else _PAIRS
+        values = ", ".join(_pair(pair, short=limit is not None) for pair in pairs[:limit])
+        more = f", {len(pairs) - limit} more" if limit is not None and len(pairs) > limit else ""
+        source = cause.source if limit is None else clip(cause.source, _SOURCE)
+        beside = f"  {short_place(cause.where)}" if cause.where is not None and not self._detail.where else ""
+        return styled(
+            pad,
+            head,
+            (kind_of(cause), "cyan"),
+            "  ",
+            source,
+            ": ",
+            (values + more, "bold"),
+            (notes, "magenta"),
+            (beside, "dim"),
+            hang=len(pad) + _HEAD + 2,
+        )
+
+    def _where(self, where: Location, pad: str) -> Line:
+        path = place(where) if self._detail.causes is None else clip_start(place(where), _PATH)
+        return styled(pad, (f"at {path}", "dim"), (f": {where.text.strip()}" if where.text else "", "dim"))
+
+    def _advice(self, cause: Failure, pad: str) -> Iterator[Line]:
+        if self._detail.advice and cause.advice and cause.advice not in self._given:
+            self._given.add(cause.advice)
+            yield styled(pad, (f"try: {cause.advice}", "green"), hang=len(pad) + 5)
+
+    def _error(self, group: ErrorGroup, pad: str) -> Iterator[Line]:
+        first = group.members[0]
+        error = first.error
+        if error is None:
+            return
+        many = f" x{len(group.members)}" if len(group.members) > 1 else ""
+        color = "yellow" if first.outcome == "skipped" else "red"
+        text = f"{error.type}: {error.message}" if error.type not in error.message else error.message
+        ended = "refused" if met_limit(first) else f"{first.outcome}, {error.kind}"
+        head = f"{first.id}{many}".ljust(_HEAD - 1) + " "
+        yield styled(pad, head, (ended, color), f"  {text}", hang=len(pad) + _HEAD + 2)
+        if self._detail.where and error.where is not None:
+            yield self._where(error.where, pad + " " * _HEAD)
+
+
+def _header(report: CodeReport, pad: str, *, mark: bool, full: bool) -> Line:
+    code = report.code
+    after = resume_line(code)
+    if after is not None:
+        name = f"resumed after line {after}"
+    elif code.owner:
+        name = f"{code.owner} via {code.qualname}"
+    else:
+        name = code.qualname
+    where = Location(file=code.file, line=code.line)
+    counted = [
+        count(len(report.recompiles), "recompile") if report.recompiles and full else "",
+        *(f"{number} {_OUTCOMES[outcome]}" for outcome, number in sorted(report.outcomes.items())),
+        f"{report.guards} guards" if report.guards else "",
+        seconds(report.seconds),
+    ]
+    return styled(
+        pad,
+        (name, "bold"),
+        (" [target]" if mark else "", "green"),
+        f"  {len(report.compiled)} compiled, ",
+        ", ".join(part for part in counted if part),
+        (f"  {place(where) if full else short_place(where)}", "dim"),
+        (f"  {code.qualname}" if after is not None else "", "dim"),
+    )
+
+
+def _notes(group: RecompileGroup) -> str:
+    recompiles = group.recompiles
+    driven = sum(recompile.shape_driven is True for recompile in recompiles)
+    unjudged = sum(recompile.shape_driven is None for recompile in recompiles)
+    notes: list[str] = []
+    if driven:
+        by = "" if any(_is_shape(cause) for cause in group.causes) else " against an older entry"
+        notes.append(
+            ("shape-driven" if driven == len(recompiles) else f"{driven} of {len(recompiles)} shape-driven") + by
+        )
+    if unjudged:
+        notes.append("shape-driven or not was not looked at")
+    notes += dict.fromkeys(note for note in (axes_note(r.axes) for r in recompiles) if note)
+    return f"  ({'; '.join(notes)})" if notes else ""
+
+
+def _is_shape(cause: Failure) -> bool:
+    kind = KINDS.get(cause.kind or "")
+    return kind is not None and kind.shape_driven
+
+
+def _pair(pair: tuple[str, str], *, short: bool) -> str:
+    expected, actual = (clip(value, _VALUE) for value in pair) if short else pair
+    return f"{expected} -> {actual}"
+
+
+def _alternatives(group: RecompileGroup, pad: str) -> Iterator[Line]:
+    member = next((m for m in group.members if m.recompile is not None and m.recompile.alternatives), None)
+    if member is None or member.recompile is None:
+        return
+    which = f"{member.id}: " if len(group.members) > 1 else ""
+    yield styled(pad, (f"{which}{alternatives_sentence(member.recompile)}", "dim"), hang=len(pad) + 2)
+
+
+def alternatives_sentence(recompile: Recompile) -> str:
+    """Say of every entry that came as near what it would have needed free."""
+    needs = {entry.id: roots_phrase(roots_of(entry)) for entry in recompile.entries}
+    if recompile.closest is not None and not needs.get(recompile.closest):
+        needs[recompile.closest] = roots_phrase(causes_of(recompile))
+    if recompile.closest is not None and recompile.axes and all(map(_is_shape, causes_of(recompile))):
+        needs[recompile.closest] = " and ".join(recompile.axes)
+    near = [entry for entry in (recompile.closest, *recompile.alternatives) if entry and needs.get(entry)]
+    if not near:
+        return f"as near: {', '.join(recompile.alternatives)}"
+    first, *others = near
+    rest = "".join(f"; {entry} had {needs[entry]} been free" for entry in others)
+    return f"entry {first} would have served had {needs[first]} been free{rest}"

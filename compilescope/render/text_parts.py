@@ -1,0 +1,112 @@
+"""The other parts of the text report: findings, targets, graph breaks, eager fallbacks, and what to do next."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from compilescope.analysis.kinds import KINDS
+from compilescope.analysis.summary import NAMES_SHOWN, display_names, totals
+from compilescope.render.grouping import causes_of
+from compilescope.render.text_screen import Block, Line, Section, styled
+from compilescope.render.words import clip_start, plain
+from compilescope.storage import merge_breaks
+from compilescope.wording import count
+
+if TYPE_CHECKING:
+    from compilescope.record import Fallback, GraphBreak, Recording, Target, TargetStatus
+
+_EXPLAINED: Final = 2
+_PATH: Final = 48
+_REGISTRY_ID: Final = re.compile(r"GB\d+")
+_ALARMING: Final[tuple[TargetStatus, ...]] = ("never_reached", "skipped", "cached")
+"""States of a target that an alarm names, the first few of them each."""
+
+
+def findings_section(recording: Recording) -> Section:
+    """Return what rules or a budget hold against the run."""
+    blocks: list[Block] = []
+    for finding in recording.findings:
+        where = "" if finding.file is None else f"  {finding.file}" + (f":{finding.line}" if finding.line else "")
+        blocks.append(Block((styled("  ", (finding.rule, "red"), f"  {finding.message}", (where, "dim")),)))
+    return Section("Findings", "finding", tuple(blocks))
+
+
+def targets_section(recording: Recording, *, every: bool) -> Section:
+    """Return what became of the targets; without ``every``, of those alone that no other part of the report names."""
+    names = display_names(recording)
+    counts = Counter(target.status for target in recording.targets)
+    named = {"compiled", *(status for status in _ALARMING if counts[status] <= NAMES_SHOWN)}
+    told = [target for target in recording.targets if every or target.status not in named]
+    order = ("never_reached", "skipped", "cached", "inlined", "compiled")
+    told.sort(key=lambda target: order.index(target.status))
+    return Section("Targets", "target", tuple(Block((_target(target, names),)) for target in told))
+
+
+def _target(target: Target, names: dict[str, str]) -> Line:
+    into = names.get(target.inlined_into or "", target.inlined_into)
+    resumed = f" and {count(target.resumed, 'compilation')} of resume functions" if target.resumed else ""
+    told = {
+        "compiled": f"{count(target.compiles, 'compilation')}{resumed}",
+        "inlined": f"inlined into {into}" if into else "inlined into another frame",
+        "cached": "served from an entry compiled before the recording began",
+        "skipped": "skipped by Dynamo: it runs eagerly",
+        "never_reached": "never reached",
+    }[target.status]
+    wrong = target.status in ("never_reached", "skipped")
+    return styled("  ", (target.selector, "bold"), "  ", (told, "red" if wrong else ""))
+
+
+def breaks_section(recording: Recording, *, every: bool) -> Section:
+    """Return the graph breaks, a line a site, the most frequent first; with ``every``, whole paths."""
+    sites = sorted(merge_breaks(recording.graph_breaks), key=lambda site: -site.events)
+    blocks = tuple(Block((_break(site, full=every),), weight=site.events) for site in sites)
+    return Section("Graph breaks", "site", blocks, weighed="event")
+
+
+def _break(site: GraphBreak, *, full: bool) -> Line:
+    quoted = f"  {site.text.strip()}" if site.text else f"  {site.reason}"
+    where = plain(f"{site.file}:{site.line}")
+    path = where if full else clip_start(where, _PATH)
+    return styled(
+        f"  {path}  ",
+        (site.kind, "cyan"),
+        f" {site.registry_id}" if site.registry_id else "",
+        f"  {count(site.events, 'event')}",
+        (", skips its frame", "red") if site.skips_frame else "",
+        (quoted, "dim"),
+    )
+
+
+def fallbacks_section(recording: Recording) -> Section:
+    """Return what ran outside any graph."""
+    names = display_names(recording)
+    order = sorted(recording.fallbacks, key=lambda fallback: -(fallback.calls or 0))
+    return Section("Eager fallbacks", "fallback", tuple(Block((_fallback(one, names),)) for one in order))
+
+
+def _fallback(fallback: Fallback, names: dict[str, str]) -> Line:
+    calls = "calls not counted" if fallback.calls is None else count(fallback.calls, "call")
+    return styled(
+        "  ",
+        (names.get(fallback.code, fallback.code), "bold"),
+        "  ",
+        (fallback.kind, "red"),
+        f"  {calls}",
+        (f"  {fallback.detail}", "dim") if fallback.detail else "",
+    )
+
+
+def next_line(recording: Recording, *, verbose: bool) -> tuple[Line, ...]:
+    """Return what to do next: one line, or none where there is nothing to look into."""
+    if totals(recording).compiled == 0 and not recording.compilations:
+        hint = "Is the compiled callable called, and are TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE unset?"
+        return (styled(("Next: ", "bold"), hint, hang=6),)
+    kinds = Counter(cause.kind for c in recording.recompiles for cause in causes_of(c.recompile) if cause.kind in KINDS)
+    ids = Counter(b.registry_id for b in recording.graph_breaks if _REGISTRY_ID.fullmatch(b.registry_id or ""))
+    codes = [code for code, _ in (*kinds.most_common(_EXPLAINED), *ids.most_common(1))]
+    parts = [f"compilescope explain {code}" for code in codes]
+    if not verbose and recording.compilations:
+        parts.append("-v for all")
+    return (styled(("Next: ", "bold"), " | ".join(parts), hang=6),) if parts else ()

@@ -1,0 +1,207 @@
+"""The page of the text report: styled lines in sections, and how they are made to fit one screen.
+
+Nothing is dropped in silence: a section that is cut says what is missing and how to see it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from compilescope.render.words import clip, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+WIDTH: Final = 100
+HEIGHT: Final = 40
+_NARROWEST: Final = 40
+_ROWS: Final = 3
+"""Rows that one line may take on a screen."""
+_LEAST: Final = 3
+"""A section cut to the bone: its title, one line, and what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much the report tells; the levels go from all to least.
+
+    Attributes:
+        causes: causes shown of one group of recompiles; None for all.
+        groups: groups shown of one code object; None for all.
+        where: whether the user's line is quoted below a cause, or only named beside it.
+        alternatives: whether entries that came as near are named.
+        advice: whether advice is given.
+    """
+
+    causes: int | None = None
+    groups: int | None = None
+    where: bool = True
+    alternatives: bool = True
+    advice: bool = True
+
+
+EVERYTHING: Final = Detail()
+LEVELS: Final = (
+    Detail(causes=4),
+    Detail(causes=2, where=False),
+    Detail(causes=2, where=False, advice=False),
+    Detail(causes=1, groups=4, where=False, alternatives=False, advice=False),
+    Detail(causes=1, groups=2, where=False, alternatives=False, advice=False),
+    Detail(causes=1, groups=1, where=False, alternatives=False, advice=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the report.
+
+    Attributes:
+        text: what it says.
+        hang: columns by which further rows are indented; None for a line that is rather cut than broken.
+    """
+
+    text: Text
+    hang: int | None = None
+
+    def rows(self, width: int) -> tuple[Line, ...]:
+        """Return the line broken at words into at most a few rows of ``width`` columns."""
+        if self.hang is None or self.text.cell_len <= width:
+            return (self,)
+        rows = self.text.wrap(_console(StringIO(), width=width, color=False), width - self.hang)
+        kept = [rows[0], *(Text(" " * self.hang) + row for row in rows[1:_ROWS])]
+        if len(rows) > _ROWS:
+            kept[-1] = kept[-1] + Text(" ...")
+        return tuple(Line(row) for row in kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that belong together.
+
+    Attributes:
+        lines: what is shown; the first names the thing.
+        weight: how many of the section's countable things it holds.
+    """
+
+    lines: tuple[Line, ...]
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of the report.
+
+    Attributes:
+        title: its heading.
+        noun: what one block is, for "... 7 more".
+        blocks: what it shows, most telling first.
+        weighed: what the weights of the blocks count, or None.
+        appetite: how many lines it takes at a time where sections share a screen.
+    """
+
+    title: str
+    noun: str
+    blocks: tuple[Block, ...]
+    weighed: str | None = None
+    appetite: int = 1
+
+    @property
+    def height(self) -> int:
+        """Lines that the whole section takes."""
+        return 1 + sum(len(block.lines) for block in self.blocks)
+
+    def broken(self, width: int) -> Section:
+        """Return the section with long lines broken into rows."""
+        return replace(self, blocks=tuple(replace(b, lines=broken(b.lines, width)) for b in self.blocks))
+
+    def lines(self, room: int | None = None) -> list[Line]:
+        """Return the section, cut to ``room`` lines with a last one that says what is missing."""
+        heading = [styled(self.title, style="bold")]
+        if room is None or self.height <= room:
+            return heading + [line for block in self.blocks for line in block.lines]
+        kept: list[Line] = []
+        shown = 0
+        for block in self.blocks:
+            if len(kept) >= room - 2:
+                break
+            kept += block.lines[: room - 2 - len(kept)]
+            shown += 1
+        return [*heading, *kept, styled("  ", (self._missing(self.blocks[shown:]), "yellow"))]
+
+    def _missing(self, hidden: Sequence[Block]) -> str:
+        if not hidden:
+            return "... and more of it: -v shows all"
+        noun = self.noun if len(hidden) == 1 else f"{self.noun}s"
+        weight = sum(block.weight for block in hidden)
+        weighed = f" with {weight} {self.weighed}{'' if weight == 1 else 's'}" if self.weighed and weight else ""
+        return f"... and {len(hidden)} more {noun}{weighed}: -v shows all"
+
+
+def styled(*parts: str | tuple[str, str], style: str = "", hang: int | None = None) -> Line:
+    """Return a line; each part is text, or text and its style. Markup within user text means nothing here."""
+    text = Text(style=style)
+    for part in parts:
+        words, look = (part, "") if isinstance(part, str) else part
+        text.append(plain(words), style=look)
+    return Line(text, hang)
+
+
+def broken(lines: Iterable[Line], width: int) -> tuple[Line, ...]:
+    """Return ``lines``, the long ones among them broken into rows."""
+    return tuple(row for line in lines for row in line.rows(width))
+
+
+def fit(sections: Sequence[Section], room: int) -> list[list[Line]]:
+    """Cut ``sections`` so that together they take ``room`` lines: small ones stay whole, large ones share the rest."""
+    rooms = [min(section.height, _LEAST) for section in sections]
+    left = room - sum(rooms)
+    while left > 0 and any(given < section.height for given, section in zip(rooms, sections, strict=True)):
+        for index, section in enumerate(sections):
+            more = min(section.appetite, left, section.height - rooms[index])
+            rooms[index] += more
+            left -= more
+    return [section.lines(given) for section, given in zip(sections, rooms, strict=True)]
+
+
+def page_width(width: int | None) -> int:
+    """Return the columns to fill; below a floor nothing would be readable."""
+    return max(width or WIDTH, _NARROWEST)
+
+
+def printed(lines: Sequence[Line], *, width: int, color: bool, cut: bool) -> str:
+    """Return ``lines`` as terminal text; ``cut`` keeps each on one row of ``width`` columns."""
+    out = StringIO()
+    console = _console(out, width=width, color=color)
+    for line in lines:
+        text = line.text.copy()
+        text.rstrip()
+        console.print(_clipped(text, width) if cut else text, soft_wrap=True)
+    return out.getvalue()
+
+
+def _clipped(text: Text, width: int) -> Text:
+    if text.cell_len <= width:
+        return text
+    return text[: len(clip(text.plain, width)) - 3] + Text("...")
+
+
+def _console(out: StringIO, *, width: int, color: bool) -> Console:
+    # The caller decides on colour and width; nothing is read from the environment or the terminal.
+    return Console(
+        file=out,
+        width=width,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        force_jupyter=False,
+        legacy_windows=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        _environ={},
+    )

@@ -1,0 +1,93 @@
+"""Small pieces of text that the renderers share: escaping, clipping, and how values are written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from rich.cells import cell_len, set_cell_size
+
+from compilescope.analysis.summary import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from compilescope.record import CodeObject, Failure, Location, Scalar
+
+_DOTS: Final = "..."
+_RESUME: Final = re.compile(r"torch_dynamo_resume_in_.*_at_(\d+)$")
+
+
+def plain(text: str) -> str:
+    """Return ``text`` as one printable line: what could move a cursor or turn a line round is written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def clip(text: str, width: int) -> str:
+    """Cut ``text`` at its end to ``width`` terminal cells."""
+    if cell_len(text) <= width:
+        return text
+    if width <= len(_DOTS):
+        return _DOTS[: max(width, 0)]
+    return set_cell_size(text, width - len(_DOTS)).rstrip() + _DOTS
+
+
+def clip_start(text: str, width: int) -> str:
+    """Cut ``text`` at its start: of a path the end tells most."""
+    if cell_len(text) <= width:
+        return text
+    if width <= len(_DOTS):
+        return _DOTS[: max(width, 0)]
+    kept = text[-(width - len(_DOTS)) :]
+    while cell_len(kept) > width - len(_DOTS):
+        kept = kept[1:]
+    return _DOTS + kept
+
+
+def seconds(value: float) -> str:
+    """Write a duration."""
+    return f"{value * 1000:.0f} ms" if value < 0.1 else f"{value:.1f} s"  # noqa: PLR2004 (below it 0.0 s would be read)
+
+
+def place(where: Location) -> str:
+    """Write a location in full."""
+    return plain(f"{where.file}:{where.line}")
+
+
+def short_place(where: Location) -> str:
+    """Write a location by its file's name alone."""
+    return plain(f"{PurePath(where.file).name}:{where.line}")
+
+
+def kind_of(failure: Failure) -> str:
+    """Return the kind of a failing guard, or that it has none yet."""
+    return plain(failure.kind or "unclassified")
+
+
+def point_text(point: Mapping[str, Scalar]) -> str:
+    """Write a sweep point: ``height=64, text_len=7``."""
+    return plain(", ".join(f"{axis}={value}" for axis, value in point.items()))
+
+
+def axes_note(axes: tuple[str, ...] | None) -> str | None:
+    """Say which axes moved; None outside a sweep, where none could."""
+    if axes is None:
+        return None
+    return plain(f"{' and '.join(axes)} moved") if axes else "no axis moved"
+
+
+def resume_line(code: CodeObject) -> str | None:
+    """Return the line after which a resume function goes on, or None where its name does not tell."""
+    found = _RESUME.search(code.qualname)
+    return found.group(1) if found and code.resumes is not None else None
+
+
+def roots_phrase(roots: tuple[Failure, ...]) -> str:
+    """Say what an entry would have needed free: ``size of x.size()[1]``."""
+    kinds: dict[str, list[str]] = {}
+    for failure in roots:
+        kinds.setdefault(kind_of(failure), []).append(plain(failure.source))
+    return " and ".join(f"{kind} of {listed(sources, shown=2)}" for kind, sources in kinds.items())
