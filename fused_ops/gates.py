@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from fused_ops import launch
 from fused_ops import numerics as presets
-from fused_ops.launch import INTERPRETED, TRITON_MISSING
 
 if TYPE_CHECKING:
     from fused_ops.numerics import Numerics
@@ -129,9 +129,9 @@ def _eager(reason: Reason, detail: str) -> Decision:
 
 def _capability(call: Call) -> Decision | None:
     """Return why the kernel cannot run ``call``, or None if it can."""
-    if TRITON_MISSING is not None:
-        return _eager(Reason.NO_TRITON, f"Triton cannot be imported: {TRITON_MISSING}")
-    if call.device != "cuda" and not (INTERPRETED and call.device == "cpu"):
+    if launch.TRITON_MISSING is not None:
+        return _eager(Reason.NO_TRITON, f"Triton cannot be imported: {launch.TRITON_MISSING}")
+    if call.device != "cuda" and not (launch.INTERPRETED and call.device == "cpu"):
         return _eager(Reason.DEVICE, f"the kernel runs on CUDA tensors, not on {call.device}")
     if torch.version.hip is not None:
         return _eager(Reason.DEVICE, "the kernel is not built for ROCm")

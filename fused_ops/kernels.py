@@ -37,7 +37,7 @@ _RUNTIME: Final = (
 
 
 @triton.jit
-def _round(x, dtype: tl.constexpr, SOFT: tl.constexpr):
+def _narrow(x, dtype: tl.constexpr, SOFT: tl.constexpr):
     """Round float32 to ``dtype``, to nearest even; ``SOFT``: in integers, as the interpreter truncates."""
     if SOFT and dtype == tl.bfloat16:
         bits = x.to(tl.uint32, bitcast=True)
@@ -84,21 +84,15 @@ def _inverse_rms(total, eps, D: tl.constexpr):
 
 
 @triton.jit
-def _normed(x, inverse, weight, dtype: tl.constexpr, SOFT: tl.constexpr):
-    """``x * inverse * weight``, rounded to ``dtype`` and widened again."""
-    return _round(x * inverse[:, None] * weight[None, :], dtype, SOFT).to(tl.float32)
-
-
-@triton.jit
 def _load(base, dims, step, mask):
-    """Load a tile of heads that nobody will read again."""
-    return tl.load(base + (dims * step)[None, :], mask=mask, other=0.0, eviction_policy="evict_first")
+    """Load a tile of heads."""
+    return tl.load(base + (dims * step)[None, :], mask=mask, other=0.0)
 
 
 @triton.jit
 def _vector(base, dims, mask, other: tl.constexpr):
-    """Load a vector that many programs share, as float32."""
-    return tl.load(base + dims, mask=mask, other=other, eviction_policy="evict_last").to(tl.float32)
+    """Load a row that many programs share, as ``[1, n]`` float32."""
+    return tl.load(base + dims, mask=mask, other=other).to(tl.float32)[None, :]
 
 
 @triton.jit
@@ -112,25 +106,30 @@ def _interleaved_tile(
     dims = tl.arange(0, WIDTH)
     mask = here & (dims < D)[None, :]
     x = _load(src, dims, step, mask).to(tl.float32)
-    weight = _vector(weight_ptr, dims, dims < D, 0.0)
     pairs = tl.arange(0, WIDTH // 2)
     turned = pairs < ROTARY // 2
-    cos = _vector(cos_ptr, pairs * table_d, turned, 1.0)[None, :]
-    sin = _vector(cos_ptr + (ROTARY // 2) * table_d, pairs * table_d, turned, 0.0)[None, :]
+    cos = _vector(cos_ptr, pairs * table_d, turned, 1.0)
+    sin = _vector(cos_ptr + (ROTARY // 2) * table_d, pairs * table_d, turned, 0.0)
+    # Half as many elements as the tile is wide: few enough for each thread to load what it needs,
+    # where one load of all weights would be exchanged through shared memory, behind a barrier.
+    first_weight = _vector(weight_ptr, 2 * pairs, 2 * pairs < D, 0.0)
+    second_weight = _vector(weight_ptr + 1, 2 * pairs, 2 * pairs + 1 < D, 0.0)
 
     if CUDA_ORDER:
         total = _cuda_order_sum(x, TILE)
     else:
         total = tl.reduce(x * x, 1, _SUM)
-    normed = _normed(x, _inverse_rms(total, eps, D), weight, dtype, SOFT)
-    first, second = tl.split(tl.reshape(normed, (TILE, WIDTH // 2, 2)))
+    unit = x * _inverse_rms(total, eps, D)[:, None]
+    first, second = tl.split(tl.reshape(unit, (TILE, WIDTH // 2, 2)))
+    first = _narrow(first * first_weight, dtype, SOFT).to(tl.float32)
+    second = _narrow(second * second_weight, dtype, SOFT).to(tl.float32)
     left = first * cos - second * sin
     right = second * cos + first * sin
     if ROTARY < D:
         # Turning by zero would do, but for the sign of a zero and for infinities.
         left = tl.where(turned[None, :], left, first)
         right = tl.where(turned[None, :], right, second)
-    out = _round(tl.reshape(tl.join(left, right), (TILE, WIDTH)), dtype, SOFT)
+    out = _narrow(tl.reshape(tl.join(left, right), (TILE, WIDTH)), dtype, SOFT)
     tl.store(dst + dims[None, :], out, mask=mask)
 
 
@@ -150,23 +149,23 @@ def _halves_tile(
     x2 = _load(src, dims + half, step, mask).to(tl.float32)
     weight1 = _vector(weight_ptr, dims, inside, 0.0)
     weight2 = _vector(weight_ptr + half, dims, inside, 0.0)
-    cos = _vector(cos_ptr, dims * table_d, inside, 1.0)[None, :]
-    sin = _vector(cos_ptr + half * table_d, dims * table_d, inside, 0.0)[None, :]
+    cos = _vector(cos_ptr, dims * table_d, inside, 1.0)
+    sin = _vector(cos_ptr + half * table_d, dims * table_d, inside, 0.0)
     total = tl.reduce(x1 * x1 + x2 * x2, 1, _SUM)
     if ROTARY < D:
         rest = ROTARY + tl.arange(0, REST_WIDTH)
         rest_mask = here & (rest < D)[None, :]
         x3 = _load(src, rest, step, rest_mask).to(tl.float32)
         total += tl.reduce(x3 * x3, 1, _SUM)
-        inverse = _inverse_rms(total, eps, D)
-        passed = _normed(x3, inverse, _vector(weight_ptr, rest, rest < D, 0.0), dtype, SOFT)
-        tl.store(dst + rest[None, :], _round(passed, dtype, SOFT), mask=rest_mask)
+        inverse = _inverse_rms(total, eps, D)[:, None]
+        passed = x3 * inverse * _vector(weight_ptr, rest, rest < D, 0.0)
+        tl.store(dst + rest[None, :], _narrow(passed, dtype, SOFT), mask=rest_mask)
     else:
-        inverse = _inverse_rms(total, eps, D)
-    first = _normed(x1, inverse, weight1, dtype, SOFT)
-    second = _normed(x2, inverse, weight2, dtype, SOFT)
-    tl.store(dst + dims[None, :], _round(first * cos - second * sin, dtype, SOFT), mask=mask)
-    tl.store(dst + half + dims[None, :], _round(second * cos + first * sin, dtype, SOFT), mask=mask)
+        inverse = _inverse_rms(total, eps, D)[:, None]
+    first = _narrow(x1 * inverse * weight1, dtype, SOFT).to(tl.float32)
+    second = _narrow(x2 * inverse * weight2, dtype, SOFT).to(tl.float32)
+    tl.store(dst + dims[None, :], _narrow(first * cos - second * sin, dtype, SOFT), mask=mask)
+    tl.store(dst + half + dims[None, :], _narrow(second * cos + first * sin, dtype, SOFT), mask=mask)
 
 
 @triton.jit
