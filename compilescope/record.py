@@ -151,6 +151,8 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
         guards: leaf guards of the new entry; None where no entry came of it.
         operators: calls that the graph captured; None where no graph came of it.
         backend: name of the backend.
+        dynamic: what ``torch.compile(dynamic=...)`` asked for: True, False, or None for automatic.
+        owner: class of the module that a shared wrapper frame ran for, or None.
         error: None unless the outcome is ``failed`` or ``limit``, or a skip has a reason.
         recompile: None for a first compilation.
     """
@@ -163,6 +165,8 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
     guards: int | None = None
     operators: int | None = None
     backend: str | None = None
+    dynamic: bool | None = None
+    owner: str | None = None
     error: CompileError | None = None
     recompile: Recompile | None = None
 

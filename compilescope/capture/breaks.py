@@ -1,0 +1,88 @@
+"""Graph breaks: one site in somebody's code where tracing stopped, with the times it did."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from compilescope.capture import _torch, describe
+from compilescope.record import GraphBreak
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from traceback import FrameSummary
+
+_LINK: Final = re.compile(r"/gb/gb(\d+)\.html")
+# A branch on a tensor is reported by the name of Dynamo's handler, without its entry in the registry.
+_BRANCH: Final = "generic_jump"
+_BRANCH_TITLE: Final = "Data-dependent branching"
+_LONGEST_REASON: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEvent:
+    """One time that tracing stopped. ``skips_frame`` tells that no part of the frame was compiled."""
+
+    frame: FrameSummary
+    reason: str
+    skips_frame: bool
+
+
+def registry_ids() -> dict[str, str]:
+    """Return title -> id of the graph-break registry that ships with torch."""
+    return {title: identity for identity, title in reversed(_torch.registry().items())}
+
+
+def events_of(error: BaseException) -> list[BreakEvent]:
+    """Return the break that ended the tracing of a whole frame; none where the error is of another sort."""
+    stack = _torch.user_stack(error)
+    if not stack or not _torch.is_unsupported(error) or _torch.is_recompile_limit(error):
+        return []
+    if _torch.error_kind(error) == "user_exception":
+        return []
+    return [BreakEvent(stack[-1], str(error), skips_frame=True)]
+
+
+def resumed_events(count: int) -> list[BreakEvent]:
+    """Return the breaks that Dynamo has noted since ``count`` of them, each continued in a resume function."""
+    return [BreakEvent(stack[-1], reason, skips_frame=False) for reason, stack in _torch.breaks_since(count) if stack]
+
+
+def site(event: BreakEvent, code_id: str, ids: Mapping[str, str]) -> GraphBreak:
+    """Describe one event as a site with a single event; its kind is left to :mod:`compilescope.analysis.breaks`."""
+    title = event.reason.partition("\n")[0].strip()
+    if title.startswith(_BRANCH):
+        title = _BRANCH_TITLE
+    where = describe.location_of(event.frame)
+    return GraphBreak(
+        code=code_id,
+        file=where.file,
+        line=where.line,
+        kind="other",
+        registry_id=_registry_id(event.reason, title, ids),
+        reason=_reason(event.reason, title),
+        events=1,
+        skips_frame=event.skips_frame,
+        text=where.text,
+        function=where.function,
+    )
+
+
+def _registry_id(reason: str, title: str, ids: Mapping[str, str]) -> str | None:
+    link = _LINK.search(reason)
+    return f"GB{link[1]}" if link else ids.get(title)
+
+
+def _reason(reason: str, title: str) -> str:
+    """Return title and explanation; hints and links are left to ``compilescope explain``."""
+    wanted = [title]
+    wanted += (line.strip() for line in reason.splitlines() if line.strip().startswith("Explanation:"))
+    return describe.shorten(" ".join(wanted), _LONGEST_REASON)
+
+
+def join(sites: Iterable[GraphBreak]) -> tuple[GraphBreak, ...]:
+    """Join single events into sites, adding up their events."""
+    from compilescope.storage import merge_breaks  # noqa: PLC0415 (storage is for whoever joins recordings)
+
+    return merge_breaks(sites)

@@ -1,0 +1,203 @@
+"""Values, sources and places in words: short, without memory addresses, equal in every run."""
+
+from __future__ import annotations
+
+import enum
+import linecache
+import re
+import site
+import sysconfig
+from functools import cache
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from compilescope.capture import _torch
+from compilescope.record import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from traceback import FrameSummary
+    from types import CodeType
+
+_LONGEST: Final = 80
+_MOST_ITEMS: Final = 8
+_ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
+_IDENTITY: Final = re.compile(r"\b\d{12,}\b")
+_DTYPES: Final = {
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.bool: "bool",
+}
+
+
+def shorten(text: str, longest: int = _LONGEST) -> str:
+    """Return ``text`` on one line, without addresses and ids, cut to ``longest`` characters."""
+    line = " ".join(scrub(text).split())
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
+def scrub(text: str) -> str:
+    """Return ``text`` without memory addresses and object ids."""
+    return _IDENTITY.sub("<id>", _ADDRESS.sub("", text))
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's class, with its module where it is not builtin."""
+    return class_name(type(value))
+
+
+def class_name(cls: type) -> str:
+    """Return the dotted name of a class; builtins and torch's own tensors and modules by their short name."""
+    if cls.__module__ in ("builtins", "__main__") or cls.__module__.split(".")[0] == "torch":
+        return cls.__qualname__
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def value(thing: object) -> str:  # noqa: PLR0911 (one line for each sort of value)
+    """Describe a value in a few words. Nothing of it is kept, and no code of the user's is run but ``repr`` of constants."""
+    if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | torch.dtype | torch.device):
+        return shorten(repr(thing))
+    if isinstance(thing, enum.Enum):
+        return f"{type(thing).__qualname__}.{thing.name}"
+    if isinstance(thing, torch.Tensor):
+        return tensor(thing)
+    if isinstance(thing, torch.nn.Module):
+        return f"{type_name(thing)} module"
+    if isinstance(thing, type):
+        return f"class {class_name(thing)}"
+    if isinstance(thing, FunctionType | MethodType | BuiltinFunctionType):
+        return f"function {getattr(thing, '__qualname__', type_name(thing))}"
+    if isinstance(thing, ModuleType):
+        return f"module {thing.__name__}"
+    if type(thing) in (list, tuple, set, frozenset):
+        return _sequence(thing)  # type: ignore[arg-type]
+    if type(thing) is dict:
+        keys = [value(key) for key in list(thing)[:_MOST_ITEMS]]
+        return shorten("dict with keys " + ", ".join(keys) + (", ..." if len(thing) > _MOST_ITEMS else ""))
+    return f"{type_name(thing)} object"
+
+
+def _sequence(items: Sequence[object]) -> str:
+    described = [value(item) for item in list(items)[:_MOST_ITEMS]]
+    inside = ", ".join(described) + (", ..." if len(items) > _MOST_ITEMS else "")
+    return shorten(f"{type(items).__name__} of {len(items)}: {inside}" if items else f"empty {type(items).__name__}")
+
+
+def tensor(thing: torch.Tensor) -> str:
+    """Describe a tensor: ``f32[1, 77, 3072]``, with its class and device where they are not the usual ones."""
+    try:
+        kind = _DTYPES.get(thing.dtype, str(thing.dtype).removeprefix("torch."))
+        shape = ", ".join(str(size) for size in thing.shape)
+        device = "" if thing.device.type == "cpu" else f" on {thing.device}"
+    except Exception:  # noqa: BLE001 (a subclass may refuse any of these; a description must not)
+        return f"{type_name(thing)} object"
+    plain = type(thing) in (torch.Tensor, torch.nn.Parameter)
+    return f"{'' if plain else type_name(thing) + ' '}{kind}[{shape}]{device}"
+
+
+def owner(code: CodeType, f_locals: Mapping[str, object]) -> str | None:
+    """Return the class of the module that a frame runs for, where the frame's own name does not tell it.
+
+    Wrappers such as ``wrap_inline.<locals>.inner`` and inherited ``forward`` methods are one code
+    object for many classes.
+    """
+    arguments = f_locals.get("args")
+    first = arguments[0] if isinstance(arguments, tuple) and arguments else None
+    for candidate in (f_locals.get("self"), f_locals.get("fn"), first):
+        module = getattr(candidate, "__self__", candidate)
+        if isinstance(module, torch.nn.Module):
+            cls = type(module)
+            return None if code.co_qualname.startswith(f"{cls.__qualname__}.") else cls.__qualname__
+    return None
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+_LOCAL: Final = re.compile(r"\bL\['([^']+)'\]")
+_MODULE_DICTS: Final = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
+_DICT_ATTRIBUTE: Final = re.compile(r"\.__dict__\['([^']+)'\]")
+_IMPORTED: Final = re.compile(r"G\['__import_([A-Za-z0-9_]+)'\]")
+_CLOSURE: Final = re.compile(r"\.__closure__\[\d+\]\.cell_contents")
+
+
+def source(text: str) -> str:
+    """Write a guard's source as the user would: ``L['self']._modules['norm'].eps`` is ``self.norm.eps``."""
+    pretty = _LOCAL.sub(r"\1", text)
+    pretty = _MODULE_DICTS.sub(_member, pretty)
+    pretty = _DICT_ATTRIBUTE.sub(r".\1", pretty)
+    pretty = _IMPORTED.sub(lambda m: m[1].replace("_dot_", "."), pretty)
+    return scrub(pretty)
+
+
+def _member(match: re.Match[str]) -> str:
+    name = match[1]
+    return f".{name}" if name.isidentifier() else f"[{name}]"
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+@cache
+def _library_folders() -> tuple[Path, ...]:
+    named = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"], *site.getsitepackages()}
+    return (*sorted(Path(folder).resolve() for folder in named), _torch.torch_folder().parent.resolve())
+
+
+def path(name: str) -> str:
+    """Return a file name relative to site-packages or the working directory where it lies under one of them."""
+    if name.startswith("<"):
+        return name
+    absolute = Path(name).resolve()
+    for folder in (*_library_folders(), Path.cwd()):
+        if absolute.is_relative_to(folder):
+            return absolute.relative_to(folder).as_posix()
+    return absolute.as_posix()
+
+
+@cache
+def lengthen(short: str) -> str:
+    """Undo the shortening that Dynamo does to file names, which cuts what they share with torch's folder.
+
+    The name was cut at a parent of torch's folder; the right parent is the one under which the file
+    exists and would be cut the same way.
+    """
+    if Path(short).is_absolute() or short.startswith("<"):
+        return short
+    base = _torch.torch_folder()
+    for parent in (base, *base.parents):
+        candidate = parent / short
+        if candidate.is_file():
+            return str(candidate)
+    # Where the common part is the root itself, Dynamo cuts one character too many: "/work/a.py" is "ork/a.py".
+    first, _, rest = short.partition("/")
+    for folder in Path("/").iterdir():
+        if folder.name[1:] == first and (folder / rest).is_file():
+            return str(folder / rest)
+    return short
+
+
+_PLACE: Final = re.compile(r"#\s(?:(?P<text>.*?)\s{1,2}#\s)?(?P<file>[^#]+?):(?P<line>\d+) in (?P<function>[^\s(]+)")
+
+
+def location_in(comment: str) -> Location | None:
+    """Read the user's line from the comment that Dynamo puts behind a guard's expression."""
+    found = _PLACE.search(comment)
+    if found is None:
+        return None
+    full = lengthen(found["file"].strip())
+    text = (found["text"] or "").strip() or linecache.getline(full, int(found["line"])).strip() or None
+    return Location(file=path(full), line=int(found["line"]), text=text, function=found["function"])
+
+
+def location_of(frame: FrameSummary) -> Location:
+    """Return the place of a frame summary."""
+    line = frame.lineno or 0
+    text = (frame.line or linecache.getline(frame.filename, line)).strip() or None
+    return Location(file=path(frame.filename), line=line, text=text, function=frame.name)

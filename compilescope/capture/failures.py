@@ -1,0 +1,46 @@
+"""Why a compilation did not end in a cache entry, in words that hold no address."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from compilescope.capture import _torch, describe
+from compilescope.record import CompileError, Location
+
+_CONSTRAINT_SOURCE: Final = re.compile(r"Constraints violated \((?P<source>.+?)\)!")
+_LONGEST: Final = 400
+
+
+def describe_error(error: BaseException) -> CompileError:
+    """Describe the exception that ended a ``_compile`` call."""
+    text = str(error)
+    named = _CONSTRAINT_SOURCE.search(text)
+    return CompileError(
+        kind=_torch.error_kind(error),
+        type=type(error).__name__,
+        message=_message(text) or type(error).__name__,
+        source=describe.source(named["source"]) if named else None,
+        where=_where(error),
+    )
+
+
+def _message(text: str) -> str:
+    """Return the first lines that say something: the title, and the explanation where there is one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wanted = lines[:1] + [line for line in lines[1:] if line.startswith(("Explanation:", "- You marked", "RuntimeError"))]
+    return describe.shorten(describe.source(" ".join(wanted)), _LONGEST)
+
+
+def _where(error: BaseException) -> Location | None:
+    stack = _torch.user_stack(error)
+    if stack:
+        return describe.location_of(stack[-1])
+    pinned = _torch.specialising_place(error) if _torch.error_kind(error) == "constraint_violation" else None
+    return describe.location_in(pinned) if pinned else None
+
+
+def skipped(reason: str) -> CompileError:
+    """Describe a frame that Dynamo decided to leave alone, by the first line of its reason."""
+    first = reason.partition("\n")[0]
+    return CompileError(kind="unsupported", type="skip", message=describe.shorten(first, _LONGEST))

@@ -1,0 +1,237 @@
+"""Walks a guard tree: every guard of an entry that is false, or raises, for a frame's locals.
+
+Dynamo itself stops at the first failing guard. Here every leaf is asked on its own, with the value
+that stands at its source; what merely follows from a failing ancestor is kept apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from compilescope.capture import _torch, describe, expressions, leaves
+from compilescope.record import EntryMiss, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import CodeType
+
+# When one of these fails, what lies below was compiled for another value altogether.
+_GATES: Final = frozenset({"TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "NOT_NONE", "FAKE_SCRIPT_TYPE_MATCH"})
+# When one of these fails, what lies below may be missing, but what is there answers for itself.
+_LENGTHS: Final = frozenset({"LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN", "MAPPING_KEYS_MATCH", "DICT_CONTAINS"})
+
+
+class _Unreached:
+    """Stands for a value that was not reached."""
+
+
+_MISSING: Final = _Unreached()
+"""The frame has no such value."""
+_UNSEEN: Final = _Unreached()
+"""We do not know how to reach it, so nothing is said about what lies below."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """What the managers above found: sources of a failed gate and of a failed length check."""
+
+    gate: str | None = None
+    length: str | None = None
+    missing: bool = False
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One walk over the tree of one entry."""
+
+    scope: dict[str, Any]
+    code: CodeType
+    found: list[Failure] = field(default_factory=list)
+    seen_relations: set[str] = field(default_factory=set)
+
+    def visit(self, manager: Any, value: object, above: _Above) -> None:  # noqa: ANN401 (a C object)
+        source = manager.get_source()
+        if value is _UNSEEN:
+            return
+        if value is _MISSING:
+            above = self._note_missing(source, above)
+        else:
+            above = self._check_leaves(manager, source, value, above)
+        for child, child_value in self._children(manager, value):
+            self.visit(child, child_value, above)
+
+    def _check_leaves(self, manager: Any, source: str, value: object, above: _Above) -> _Above:  # noqa: ANN401
+        gates: list[Failure] = []
+        others: list[Failure] = []
+        for leaf in manager.get_leaf_guards():
+            for failure in self._ask(leaf, source, value):
+                (gates if failure.guard_type in _GATES else others).append(failure)
+        # The first gate is the root; the rest of this manager's failures follow from it.
+        if gates and above.gate is None:
+            self.found.append(gates.pop(0))
+            above = replace(above, gate=describe.source(source))
+        for failure in (*gates, *others):
+            self.found.append(_following(failure, above.gate) if above.gate else failure)
+            if failure.guard_type in _LENGTHS:
+                above = replace(above, length=failure.source)
+        return above
+
+    def _ask(self, leaf: Any, source: str, value: object) -> Iterable[Failure]:  # noqa: ANN401 (a C object)
+        guard_type = type(leaf).__name__
+        if guard_type in _torch.RELATIONAL_GUARDS:
+            return self._relation(leaf, guard_type)
+        if guard_type in _torch.EXPRESSION_GUARDS:
+            return self._expressions(leaf.verbose_code_parts(), guard_type)
+        raised: str | None = None
+        try:
+            if leaf(value):
+                return ()
+        except Exception as error:  # noqa: BLE001 (a guard may raise anything; that is a finding, not ours to hide)
+            raised = f"{type(error).__name__}: {describe.shorten(str(error))}"
+        asked = leaves.Asked(guard_type, leaf.verbose_code_parts(), source, value, self.scope, self.code, raised)
+        return leaves.failures(asked)
+
+    def _relation(self, leaf: Any, guard_type: str) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
+        for text in leaf.verbose_code_parts():
+            if text not in self.seen_relations:
+                self.seen_relations.add(text)
+                yield from leaves.relation(guard_type, text, self.scope)
+
+    def _expressions(self, texts: Iterable[str], guard_type: str) -> Iterator[Failure]:
+        for text in texts:
+            if text not in self.seen_relations:
+                self.seen_relations.add(text)
+                failure = expressions.check(text, guard_type, self.scope, self.code)
+                if failure is not None:
+                    yield failure
+
+    def epilogue(self, leafs: Iterable[Any]) -> None:
+        """Check the symbolic shape guards, which speak of several values at once."""
+        for leaf in leafs:
+            for failure in self._expressions(leaf.verbose_code_parts(), type(leaf).__name__):
+                gate = self._gate_over(failure)
+                self.found.append(_following(failure, gate) if gate else failure)
+
+    def _gate_over(self, failure: Failure) -> str | None:
+        """Return the failed gate that one of the expression's values lies under."""
+        for root in self.found:
+            if root.guard_type in _GATES or root.part in ("class", "missing"):
+                for name in failure.symbols:
+                    if name == root.source or name.startswith((f"{root.source}.", f"{root.source}[")):
+                        return root.source
+        return None
+
+    def _note_missing(self, source: str, above: _Above) -> _Above:
+        if above.missing:
+            return above
+        failure = Failure(
+            source=describe.source(source),
+            guard=f"{describe.source(source)} exists",
+            expected="present",
+            actual="absent",
+            guard_type="MISSING",
+            part="missing",
+            holder=expressions.holder(source, self.scope, self.code),
+        )
+        cause = above.gate or above.length
+        self.found.append(_following(failure, cause) if cause else failure)
+        return replace(above, missing=True, gate=above.gate or failure.source)
+
+    def _children(self, manager: Any, value: object) -> Iterator[tuple[Any, object]]:  # noqa: ANN401 (a C object)
+        for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
+            yield child, self._resolve(manager, value, child, accessor)
+        if hasattr(manager, "get_key_value_managers"):
+            yield from self._items(manager, value)
+
+    def _items(self, manager: Any, value: object) -> Iterator[tuple[Any, object]]:  # noqa: ANN401 (a C object)
+        items = list(dict.items(value)) if isinstance(value, dict) else []
+        for index, pair in manager.get_key_value_managers().items():
+            reached = items[index] if index < len(items) else (_MISSING, _MISSING)
+            for child, child_value in zip(pair, reached, strict=True):
+                if child is not None:
+                    yield child, child_value
+
+    def _resolve(self, manager: Any, value: object, child: Any, accessor: Any) -> object:  # noqa: ANN401 (C objects)
+        """Reach a child's value: from its parent's where its source extends the parent's, else from the frame's locals.
+
+        From the parent it also works where the source cannot be written as Python
+        (``[<AttentionBackendName.NATIVE: 'native'>]``), which says nothing about the guard.
+        """
+        if isinstance(value, _Unreached):
+            return value
+        above, source = manager.get_source(), child.get_source()
+        suffix = source.removeprefix(above) if source.startswith(above) else None
+        code = expressions.compiled(f"P{suffix}") if suffix else None
+        if code is not None:
+            return _evaluate(code, {"P": value})
+        code = expressions.compiled(source)
+        if code is not None:
+            return _evaluate(code, self.scope)
+        return _by_key(value, source, accessor)
+
+
+def _evaluate(code: CodeType, scope: dict[str, Any]) -> object:
+    try:
+        return eval(code, scope)  # noqa: S307 (Dynamo's own source text)
+    except NameError:
+        return _UNSEEN
+    except Exception:  # noqa: BLE001 (user objects may raise anything on access; the value is then out of reach)
+        return _MISSING
+
+
+def _by_key(parent: object, source: str, accessor: Any) -> object:  # noqa: ANN401 (a C object)
+    """Reach an item whose key cannot be written as Python, by the key's repr; attributes in a ``__dict__`` by name."""
+    if not isinstance(parent, dict):
+        return _UNSEEN
+    name = source.rpartition(".")[2]
+    if name in parent:
+        return parent[name]
+    text = accessor.repr()
+    matches = [item for key, item in dict.items(parent) if repr(key) in text]
+    return matches[0] if len(matches) == 1 else _UNSEEN
+
+
+def _following(failure: Failure, cause: str) -> Failure:
+    return msgspec.structs.replace(failure, consequence_of=failure.consequence_of or cause)
+
+
+def examine(entry: _torch.Entry, call: _torch.CompileCall) -> EntryMiss:
+    """Return every guard of ``entry`` that the new frame fails, roots told from consequences."""
+    manager = entry.manager
+    reason = _torch.invalidation(manager)
+    if reason is not None:
+        return EntryMiss(id=entry.id, failing=(leaves.invalidated(reason),))
+    walk = _Walk(scope=_torch.guard_scope(manager, call.locals), code=call.code)
+    walk.scope.setdefault("__builtins__", __builtins__)
+    walk.visit(manager.root, call.locals, _Above())
+    walk.epilogue(manager.root.get_epilogue_lambda_guards())
+    found = walk.found
+    if not any(failure.consequence_of is None for failure in found):
+        found = [*found, *_nothing_failed(entry, call)]
+    return EntryMiss(id=entry.id, failing=tuple(found))
+
+
+def _nothing_failed(entry: _torch.Entry, call: _torch.CompileCall) -> Iterator[Failure]:
+    """Explain an entry none of whose guards was found to fail: another backend, or a guard of an unknown sort."""
+    if _torch.innermost_backend(entry.backend) is not call.backend:
+        yield leaves.other_backend(entry.backend, call.backend)
+        return
+    verdict = entry.manager.check_verbose(call.locals)
+    text = "; ".join(verdict.verbose_code_parts) if not verdict.result else ""
+    yield leaves.unknown(text)
+
+
+def leaf_count(manager: Any) -> int:  # noqa: ANN401 (version dependent)
+    """Return how many leaf guards an entry has, shape guards counted as one for each expression."""
+    total = sum(len(leaf.verbose_code_parts()) for leaf in manager.root.get_epilogue_lambda_guards())
+    pending = [manager.root]
+    while pending:
+        node = pending.pop()
+        total += len(node.get_leaf_guards())
+        pending.extend(node.get_child_managers())
+        if hasattr(node, "get_key_value_managers"):
+            pending.extend(child for pair in node.get_key_value_managers().values() for child in pair if child is not None)
+    return total

@@ -1,0 +1,145 @@
+"""Targets: which code objects the user meant to compile, and what became of them."""
+
+from __future__ import annotations
+
+import fnmatch
+import inspect
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import TYPE_CHECKING
+
+import torch
+
+from compilescope.capture import _torch, describe
+from compilescope.errors import UsageError
+from compilescope.record import Target, TargetStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from compilescope.capture.tap import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """One thing that the user meant to compile.
+
+    Attributes:
+        label: how reports call it.
+        codes: its code objects, where it was given as an object.
+        pattern: an ``fnmatch`` pattern over qualified names, where it was given as text.
+        owner: class whose frames count where they run in a wrapper that many classes share.
+    """
+
+    label: str
+    codes: tuple[CodeType, ...] = ()
+    pattern: str | None = None
+    owner: str | None = None
+
+    def matches(self, code: CodeType, owner: str | None = None) -> bool:
+        """Whether a code object, run for a module of class ``owner``, is meant."""
+        if any(code is mine for mine in self.codes):
+            return True
+        if self.owner is not None and owner == self.owner and "<locals>" in code.co_qualname:
+            return True
+        if self.pattern is None:
+            return False
+        names = [code.co_qualname, f"{describe.path(code.co_filename)}:{code.co_qualname}"]
+        names += [f"{owner}.{code.co_name}", f"{owner}.forward"] if owner else []
+        return any(fnmatch.fnmatchcase(name, form) for name in names for form in (self.pattern, f"*.{self.pattern}"))
+
+
+def select(target: object) -> Selector:
+    """Turn what the user named into a selector.
+
+    Raises:
+        UsageError: it has no code that could be compiled.
+    """
+    if isinstance(target, str):
+        return Selector(label=target, pattern=target)
+    if isinstance(target, CodeType):
+        return Selector(label=target.co_qualname, codes=(target,))
+    if isinstance(target, type):
+        return _select_class(target)
+    if isinstance(target, torch.nn.Module):
+        return _select_module(target)
+    code = _torch.target_code(target) if callable(target) else None
+    if not isinstance(code, CodeType):
+        msg = f"{describe.value(target)} cannot be a target: it has no Python code to compile."
+        raise UsageError(msg)
+    return Selector(label=code.co_qualname, codes=(code,))
+
+
+def _select_class(cls: type) -> Selector:
+    if issubclass(cls, torch.nn.Module):
+        functions = [cls.forward]
+        label = f"{cls.__qualname__}.forward"
+    else:
+        functions = [member for member in vars(cls).values() if inspect.isfunction(member)]
+        label = cls.__qualname__
+    codes = tuple(function.__code__ for function in functions if hasattr(function, "__code__"))
+    if not codes:
+        msg = f"class {cls.__qualname__} cannot be a target: it has no method written in Python."
+        raise UsageError(msg)
+    return Selector(label=label, codes=codes, owner=cls.__qualname__)
+
+
+def _select_module(module: torch.nn.Module) -> Selector:
+    original = getattr(module, "_orig_mod", module)
+    code = _torch.target_code(original.forward)
+    name = type(original).__qualname__
+    return Selector(label=f"{name}.forward", codes=(code,) if code is not None else (), owner=name)
+
+
+@dataclass(slots=True)
+class TargetBook:
+    """Judges each selector by what was attempted."""
+
+    selectors: tuple[Selector, ...]
+    attempts: Sequence[Attempt]
+    declined: Iterable[CodeType]
+    called: Iterable[CodeType]
+    name: Callable[[CodeType], str]
+    _declined: tuple[CodeType, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep what is walked more than once."""
+        self._declined = tuple(self.declined)
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return what became of each selector."""
+        return tuple(self._judge(selector) for selector in self.selectors)
+
+    def _judge(self, selector: Selector) -> Target:
+        own = [a for a in self.attempts if a.resumes is None and selector.matches(a.code, a.owner)]
+        resumed = [a for a in self.attempts if a.resumes is not None and selector.matches(a.resumes, a.owner)]
+        inlined_into = self._inlined_into(selector)
+        return Target(
+            selector=selector.label,
+            status=self._status(selector, own, inlined=inlined_into is not None),
+            compiles=sum(a.outcome == "compiled" for a in own),
+            resumed=sum(a.outcome == "compiled" for a in resumed),
+            codes=tuple(dict.fromkeys(self.name(a.code) for a in (*own, *resumed))),
+            inlined_into=inlined_into,
+        )
+
+    def _status(self, selector: Selector, own: Sequence[Attempt], *, inlined: bool) -> TargetStatus:
+        if any(a.outcome == "compiled" for a in own):
+            return "compiled"
+        if inlined:
+            return "inlined"
+        if self._served_from_cache(selector):
+            return "cached"
+        if own or any(selector.matches(code) for code in self._declined):
+            return "skipped"
+        return "never_reached"
+
+    def _served_from_cache(self, selector: Selector) -> bool:
+        candidates = (*selector.codes, *(code for code in self.called if selector.matches(code)))
+        return any(_torch.entries_of(code) for code in candidates)
+
+    def _inlined_into(self, selector: Selector) -> str | None:
+        for attempt in self.attempts:
+            if attempt.outcome == "compiled" and any(selector.matches(code) for code in attempt.inlined):
+                return self.name(attempt.code)
+        return None

@@ -1,0 +1,170 @@
+"""``TENSOR_MATCH`` taken apart: one leaf stands for class, keys, dtype, grad, rank, every size and every stride."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from compilescope.capture import _torch, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_TEXT: Final = re.compile(
+    r"check_tensor\((?P<source>.*), (?P<class>[\w.<>]+), (?P<keys>DispatchKeySet\([^)]*\)), (?P<dtype>torch\.\w+), "
+    r"device=(?P<device>None|-?\d+), requires_grad=(?P<grad>True|False), "
+    r"size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]\)"
+)
+# A key that stands for where a tensor lives; the rest say how it behaves.
+_DEVICE_KEYS: Final = re.compile(r"^(?:Autograd)?(CPU|CUDA|Meta|XPU|MPS|HPU|XLA|MTIA|PrivateUse\d)$")
+_INFERENCE_KEYS: Final = frozenset({"ADInplaceOrView"})
+
+Dims = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What an entry expects of one tensor. A size or stride of None is not checked."""
+
+    class_name: str
+    keys: frozenset[str]
+    dtype: str
+    device: int | None
+    requires_grad: bool
+    size: Dims
+    stride: Dims
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One property in which a tensor differs: ``part`` names it, ``suffix`` is put behind the tensor's source."""
+
+    part: str
+    suffix: str
+    expected: str
+    actual: str
+    follows: str | None = None
+    """Suffix of the difference that this one merely follows from."""
+
+
+@lru_cache(maxsize=8192)
+def parse(text: str) -> Expected | None:
+    """Read the text of a ``TENSOR_MATCH`` leaf; None where it has another form."""
+    found = _TEXT.search(text)
+    if found is None:
+        return None
+    return Expected(
+        class_name=found["class"],
+        keys=_torch.parse_keys(found["keys"]),
+        dtype=found["dtype"],
+        device=None if found["device"] == "None" else int(found["device"]),
+        requires_grad=found["grad"] == "True",
+        size=_dims(found["size"]),
+        stride=_dims(found["stride"]),
+    )
+
+
+def _dims(text: str) -> Dims:
+    return tuple(None if item == "None" else int(item) for item in text.replace(" ", "").split(",") if item)
+
+
+def differences(expected: Expected, actual: torch.Tensor) -> list[Difference]:
+    """Return every checked property in which ``actual`` differs; empty where none does."""
+    found = [*_class(expected, actual), *_keys(expected, actual), *_flags(expected, actual)]
+    if len(expected.size) != actual.dim():
+        found.append(Difference("rank", ".dim()", str(len(expected.size)), str(actual.dim())))
+        return found
+    sizes = [
+        Difference("size", f".size()[{index}]", str(want), str(have))
+        for index, (want, have) in enumerate(zip(expected.size, actual.shape, strict=True))
+        if want is not None and want != have
+    ]
+    return [*found, *sizes, *_strides(expected, actual, sizes)]
+
+
+def _class(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
+    # Dynamo writes the qualified name of the class without its module.
+    have = type(actual).__qualname__
+    if have != expected.class_name:
+        yield Difference("class", "", expected.class_name, have)
+
+
+def _keys(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
+    have = _torch.dispatch_keys(actual)
+    if have == expected.keys:
+        return
+    lost, gained = expected.keys - have, have - expected.keys
+    places = {key for key in lost | gained if _DEVICE_KEYS.match(key)}
+    if _devices(lost) != _devices(gained):
+        yield Difference("device", ".device", _devices(expected.keys), str(actual.device))
+        return
+    rest = (lost | gained) - places
+    if rest & _INFERENCE_KEYS and _is_inference(lost, gained):
+        want = "an ordinary tensor" if "ADInplaceOrView" in lost else "an inference tensor"
+        yield Difference("inference", "", want, _inference_word(actual))
+    elif rest or places:
+        yield Difference("dispatch_keys", "", _list(expected.keys), _list(have))
+
+
+def _devices(keys: frozenset[str]) -> str:
+    return ", ".join(sorted({found[1].lower() for key in keys if (found := _DEVICE_KEYS.match(key))}))
+
+
+def _is_inference(lost: frozenset[str], gained: frozenset[str]) -> bool:
+    # An inference tensor lacks ADInplaceOrView and its autograd key, and nothing else.
+    return all(key in _INFERENCE_KEYS or key.startswith("Autograd") for key in lost | gained)
+
+
+def _inference_word(actual: torch.Tensor) -> str:
+    return "an inference tensor" if actual.is_inference() else "an ordinary tensor"
+
+
+def _list(keys: frozenset[str]) -> str:
+    return "{" + ", ".join(sorted(keys)) + "}"
+
+
+def _flags(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
+    if str(actual.dtype) != expected.dtype:
+        yield Difference("dtype", ".dtype", expected.dtype, str(actual.dtype))
+    if expected.device is not None and actual.device.index != expected.device:
+        yield Difference("device", ".device", f"index {expected.device}", str(actual.device))
+    if actual.requires_grad != expected.requires_grad:
+        yield Difference("requires_grad", ".requires_grad", str(expected.requires_grad), str(actual.requires_grad))
+
+
+def _strides(expected: Expected, actual: torch.Tensor, sizes: Sequence[Difference]) -> Iterator[Difference]:
+    have = actual.stride()
+    wrong = [i for i, want in enumerate(expected.stride) if want is not None and want != have[i]]
+    if not wrong:
+        return
+    follows = sizes[0].suffix if sizes and _follow(expected, actual, wrong) else None
+    if len(wrong) == 1:
+        index = wrong[0]
+        yield Difference("stride", f".stride()[{index}]", str(expected.stride[index]), str(have[index]), follows)
+        return
+    want_text = _dims_text(expected.stride)
+    yield Difference("stride", ".stride()", want_text, _dims_text(have), follows)
+
+
+def _dims_text(dims: Sequence[int | None]) -> str:
+    return "(" + ", ".join("any" if dim is None else str(dim) for dim in dims) + ")"
+
+
+def _follow(expected: Expected, actual: torch.Tensor, wrong: Sequence[int]) -> bool:
+    """Whether the differing strides are what a dense tensor of each side's sizes has, in one order of dimensions.
+
+    The order is that of the actual strides: ``size[1] 1 -> 7, stride[0] 32 -> 224`` is one change.
+    """
+    order = sorted(range(actual.dim()), key=lambda i: (actual.stride(i), -i))
+    want, have = 1, 1
+    for index in order:
+        if index in wrong and (want is None or expected.stride[index] != want or actual.stride(index) != have):
+            return False
+        size = expected.size[index]
+        want = None if want is None or size is None else want * max(size, 1)
+        have *= max(actual.shape[index], 1)
+    return True

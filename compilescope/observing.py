@@ -1,0 +1,75 @@
+"""``observe``: record and explain what Dynamo does inside a ``with`` block."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from compilescope.analysis import breaks, causes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from compilescope.capture.recorder import Recorder
+    from compilescope.record import Recording, Scalar, Sweep
+
+
+class Scope:
+    """What :func:`observe` yields: the recording so far, and the means to stamp it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._sweeps: list[Sweep] = []
+
+    @property
+    def recording(self) -> Recording:
+        """What was recorded so far, explained. May be read inside the block and after it."""
+        bare = replace(self._recorder.recording(), sweeps=tuple(self._sweeps))
+        return breaks.explain(causes.explain(bare))
+
+    def at(self, values: Mapping[str, Scalar]) -> contextlib.AbstractContextManager[None]:
+        """Stamp the compilations made inside with a sweep point."""
+        return self._recorder.at(values)
+
+    def add_sweep(self, sweep: Sweep) -> None:
+        """Add a finished sweep to the recording."""
+        self._sweeps.append(sweep)
+
+    def reset(self) -> None:
+        """Drop all compiled code, as ``torch.compiler.reset`` does; what was recorded stays."""
+        import torch  # noqa: PLC0415 (this module is imported by faces that may never need torch)
+
+        torch.compiler.reset()
+
+
+@contextlib.contextmanager
+def observe(targets: Iterable[object] = (), *, count_runs: bool = False) -> Iterator[Scope]:
+    """Record every compilation in this process while the block runs.
+
+    Args:
+        targets: what is meant to be compiled: functions, methods, classes, module instances, code
+            objects, or patterns over qualified names (``"*Block.forward"``).
+        count_runs: count calls of compiled callables and runs of their graphs too, which finds calls
+            that ran eager without Dynamo being asked. Costs about a microsecond a call; without it
+            nothing is put on the path of a call that a cache entry serves.
+
+    Yields:
+        The scope; its ``recording`` may be read inside the block and after it.
+
+    Raises:
+        UnsupportedTorchError: the installed torch is not one whose internals are known.
+        UsageError: a target has no code that could be compiled.
+
+    Blocks may nest, and overlap in several threads; each records what happens in the whole process.
+    An exception inside passes through, and what was replaced in torch is put back in any case.
+    """
+    from compilescope.capture.recorder import Recorder  # noqa: PLC0415 (imports torch)
+    from compilescope.capture.targets import select  # noqa: PLC0415 (imports torch)
+
+    if isinstance(targets, str):
+        targets = (targets,)
+    recorder = Recorder([select(target) for target in targets], count_runs=count_runs)
+    with recorder:
+        yield Scope(recorder)
