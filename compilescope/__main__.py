@@ -1,0 +1,5 @@
+"""``python -m compilescope``."""
+
+from compilescope.cli import main
+
+main(prog_name="compilescope")

@@ -1,0 +1,102 @@
+"""``compilescope explain``: what a kind of cause, or a graph break of torch's registry, means."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from compilescope.analysis.kinds import KINDS
+from compilescope.errors import UsageError
+from compilescope.wording import guess, listing
+
+if TYPE_CHECKING:
+    from compilescope.analysis.kinds import Kind
+
+_BREAK: Final = re.compile(r"gb\d+", re.IGNORECASE)
+_SITE: Final = "https://meta-pytorch.org/compile-graph-break-site/gb"
+
+
+@click.command(short_help="Explain a kind of cause, or a graph break such as GB0170.")
+@click.argument("code")
+def explain(code: str) -> None:
+    """Explain CODE: a kind of recompile cause (zero_one, view_base, ...) or a graph break of torch's registry (GB0170).
+
+    \b
+    Exit codes: 0  explained
+                2  unknown CODE
+    """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
+    wanted = code.strip()
+    if _BREAK.fullmatch(wanted):
+        click.echo(_break_text(wanted.upper()))
+        return
+    kind = KINDS.get(wanted.casefold().replace("-", "_"))
+    if kind is None:
+        near = guess(wanted, KINDS) or f" The kinds are {listing(KINDS)}."
+        msg = f"{code!r} is neither a kind of cause nor a graph-break id such as GB0170.{near}"
+        raise UsageError(msg)
+    click.echo(_kind_text(kind))
+
+
+def _kind_text(kind: Kind) -> str:
+    yes = "yes: general shapes alone would have avoided it" if kind.shape_driven else "no"
+    return "\n".join(
+        (
+            f"{kind.name} ({kind.family})",
+            "",
+            kind.meaning,
+            "",
+            f"What helps:    {kind.advice.format(source='the value')}",
+            f"Shape-driven:  {yes}",
+        )
+    )
+
+
+def _break_text(identity: str) -> str:
+    registry = _registry()
+    history = registry.get(identity)
+    if not history:
+        near = guess(identity, registry) or f" It knows {len(registry)} others."
+        msg = f"The installed torch has no graph break {identity} in its registry.{near}"
+        raise UsageError(msg)
+    entry = _readable(history)
+    lines = [f"{identity}: {entry['Gb_type']}", "", _unquoted(entry["Explanation"])]
+    if entry["Hints"]:
+        lines += ["", "Hints:", *(f"  - {hint.strip()}" for hint in entry["Hints"])]
+    return "\n".join([*lines, "", f"Context:  {entry['Context']}", f"More:     {_SITE}/{identity.lower()}.html"])
+
+
+def _registry() -> dict[str, list[dict[str, Any]]]:
+    """Read the registry that ships inside torch's wheel; torch itself is not imported.
+
+    Raises:
+        UsageError: there is no torch, or its wheel has no registry that can be read.
+    """
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        msg = "Graph breaks are explained from the registry inside torch, and torch is not installed."
+        raise UsageError(msg)
+    path = Path(spec.submodule_search_locations[0]) / "_dynamo" / "graph_break_registry.json"
+    try:
+        read: dict[str, list[dict[str, Any]]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        msg = f"The graph-break registry of the installed torch cannot be read: {error}."
+        raise UsageError(msg) from None
+    return read
+
+
+def _readable(history: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the newest version of an entry whose explanation is prose: some hold a fragment of code instead."""
+    return next((entry for entry in history if _is_prose(entry["Explanation"])), history[0])
+
+
+def _is_prose(text: str) -> bool:
+    return " " in text and not text.startswith(('"', "_"))
+
+
+def _unquoted(text: str) -> str:
+    return " ".join(text.replace('"', " ").split())

@@ -1,0 +1,110 @@
+"""Where reports go: which format to which file, and what to say when one cannot be written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from compilescope.errors import CompilescopeError, UsageError
+from compilescope.render.registry import FORMATS, render
+from compilescope.storage import save, write_atomically
+from compilescope.wording import guess, listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from compilescope.record import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One rendering. ``path`` is None for stdout."""
+
+    format: str
+    path: Path | None = None
+
+
+def plan_routes(formats: Iterable[str], output: str | None) -> tuple[Route, ...]:
+    """Read ``FORMAT`` and ``FORMAT:FILE``, and check the places before anything is run.
+
+    Args:
+        formats: as given; a file named ``-`` is stdout.
+        output: the file for the one format that names none.
+
+    Raises:
+        UsageError: a format is unknown, two would share a place, or a file's folder is missing.
+    """
+    routes: list[Route] = []
+    for text in formats:
+        name, colon, file = text.partition(":")
+        if name not in FORMATS:
+            msg = f"Unknown format {name!r}: the formats are {listing(FORMATS)}.{guess(name, FORMATS)}"
+            raise UsageError(msg)
+        if colon and not file:
+            msg = f"--format {text!r} names no file after the colon."
+            raise UsageError(msg)
+        chosen = file if colon else output
+        routes.append(Route(name, None if chosen in {None, "-"} else Path(chosen or "")))
+    if output is not None and all(":" in text for text in formats):
+        msg = "-o names a file for a format that has none, and every --format has one already."
+        raise UsageError(msg)
+    places = [route.path for route in routes]
+    if len(set(places)) < len(places):
+        twice = next(place for place in places if places.count(place) > 1)
+        msg = f"Two formats would go to {twice or 'stdout'}: give each a file as FORMAT:FILE."
+        raise UsageError(msg)
+    for place in places:
+        check_writable(place)
+    return tuple(routes)
+
+
+def check_writable(place: Path | None) -> None:
+    """Check that a file could be made at ``place``: a long run must not end in a report that has nowhere to go.
+
+    Raises:
+        UsageError: it is a directory, or lies in a folder that is missing or read-only.
+    """
+    if place is None:
+        return
+    if place.is_dir():
+        msg = f"{place} is a directory; give a file."
+    elif not place.parent.is_dir():
+        msg = f"The folder {place.parent} does not exist."
+    elif not os.access(place.parent, os.W_OK):
+        msg = f"The folder {place.parent} cannot be written to."
+    else:
+        return
+    raise UsageError(msg)
+
+
+def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None, verbose: bool) -> list[str]:
+    """Save and render ``recording`` everywhere it is wanted.
+
+    Returns:
+        A sentence for each place that failed; the others were served all the same.
+    """
+    failures: list[str] = []
+    if saved is not None:
+        try:
+            save(recording, saved)
+        except CompilescopeError as error:
+            failures.append(str(error))
+    for route in routes:
+        try:
+            _deliver_one(recording, route, verbose=verbose)
+        except CompilescopeError as error:
+            failures.append(str(error))
+    return failures
+
+
+def _deliver_one(recording: Recording, route: Route, *, verbose: bool) -> None:
+    if route.path is not None:
+        write_atomically(route.path, render(recording, route.format, verbose=verbose).encode())
+        return
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    click.echo(render(recording, route.format, verbose=verbose, color=color), nl=False, color=color)

@@ -1,0 +1,155 @@
+"""Runs a source under observation, from import to the finished recording."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from compilescope.analysis.axes import summarise, with_axes
+from compilescope.errors import WorkloadError
+from compilescope.observing import observe
+from compilescope.record import Run
+from compilescope.workload.coincidence import coincidences
+from compilescope.workload.declare import Axis, Workload
+from compilescope.workload.faults import one_line, user_traceback
+from compilescope.workload.load import importable, load_workloads
+from compilescope.workload.parity import EagerComparison
+from compilescope.workload.points import Order, override, read_value
+from compilescope.workload.reach import static_widths
+from compilescope.workload.script import run_script
+from compilescope.workload.sweep import Plan, Walk, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from compilescope.observing import Scope
+    from compilescope.record import Recording
+    from compilescope.workload.locate import ScriptSource, WorkloadSource
+    from compilescope.workload.points import Point
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run.
+
+    Attributes:
+        patterns: targets beside those that the workload declares.
+        values: axis name to the values that replace its own, as text.
+        order: of the sweep.
+        parity: whether to compare every point with eager.
+        device: for the factory's parameter of that name.
+        count_runs: whether calls are compared with graph runs, to see eager fallbacks.
+        warn: shows a doubt before the run.
+        track: shows progress while it hands out points.
+    """
+
+    patterns: tuple[str, ...] = ()
+    values: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    order: Order = dataclasses.field(default_factory=Order)
+    parity: bool = False
+    device: str | None = None
+    count_runs: bool = True
+    warn: Callable[[str], None] = lambda _: None
+    track: Callable[[Sequence[Point]], Iterator[Point]] = iter
+
+
+def record_script(source: ScriptSource, arguments: Sequence[str], settings: Settings) -> Recording:
+    """Run a script as ``__main__`` and return what was recorded until it ended, however it ended.
+
+    What the script prints to ``sys.stdout`` goes to stderr: stdout belongs to the report.
+    """
+    with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
+        run = run_script(source.path, arguments)
+        recording = scope.recording
+    return _ended(recording, run)
+
+
+def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
+    """Import the workloads of ``source``, sweep each of them, and return the recording.
+
+    Raises:
+        WorkloadError: the source cannot be imported, or declares nothing that can be run.
+        UsageError: an axis is unknown.
+    """
+    with importable(source), contextlib.redirect_stdout(sys.stderr):
+        workloads = _with_values(load_workloads(source), settings.values)
+        targets = [target for one in workloads for target in one.targets]
+        with observe([*targets, *settings.patterns], count_runs=settings.count_runs) as scope:
+            run = _sweep_each(workloads, scope, settings)
+            recording = scope.recording
+    return _ended(recording, run)
+
+
+def _ended(recording: Recording, run: Run) -> Recording:
+    meta = msgspec.structs.replace(recording.meta, run=run)
+    return with_axes(msgspec.structs.replace(recording, meta=meta))
+
+
+def _with_values(workloads: Sequence[Workload], values: Mapping[str, Sequence[str]]) -> list[Workload]:
+    """Give the axes the values of the command line.
+
+    A plain function gets its axes from there alone. Of several workloads, each takes the values of
+    the axes that it has; an axis that none of them has is an error.
+    """
+    declared = {axis.name for one in workloads for axis in one.axes}
+    changed: list[Workload] = []
+    for one in workloads:
+        if one.plain:
+            axes = [Axis(name, [read_value(text) for text in texts]) for name, texts in values.items()]
+        else:
+            own = {axis.name for axis in one.axes}
+            chosen = {name: texts for name, texts in values.items() if name in own or name not in declared}
+            axes = override(one.axes, chosen, where=f"Workload {one.name!r}")
+        changed.append(dataclasses.replace(one, axes=tuple(axes)))
+    return changed
+
+
+def _sweep_each(workloads: Sequence[Workload], scope: Scope, settings: Settings) -> Run:
+    """Sweep one after the other. The first that crashes or is interrupted is the last: its story is the run's.
+
+    Raises:
+        WorkloadError: the first cannot be run at all. Once there are sweeps, they are kept instead.
+    """
+    for one in workloads:
+        try:
+            result = _sweep(one, scope, settings)
+        except KeyboardInterrupt as error:
+            return Run(status="interrupted", error="interrupted by Ctrl-C", traceback=user_traceback(error))
+        except WorkloadError as error:
+            if not scope.recording.sweeps:
+                raise
+            return Run(status="raised", error=one_line(error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (a factory is the user's code and may raise anything)
+            said = f"{one_line(error)} in the factory of workload {one.name!r}"
+            return Run(status="raised", error=said, traceback=user_traceback(error))
+        if not result.sweep.completed:
+            return Run(status="interrupted", error="interrupted by Ctrl-C")
+        if result.all_failed:
+            said = f"{result.sweep.points[0].error} at every point of workload {one.name!r}"
+            return Run(status="raised", error=said, traceback=result.traceback)
+    return Run(status="ok")
+
+
+def _sweep(workload: Workload, scope: Scope, settings: Settings) -> Walk:
+    call = workload.build(settings.device)
+    plan = Plan(workload.name, workload.axes, settings.order)
+    doubts = coincidences(plan.points(), static_widths(call))
+    for doubt in doubts:
+        settings.warn(f"{workload.name}: {doubt}")
+    earlier = len(scope.recording.compilations)
+    result = walk(
+        Plan(plan.workload, plan.axes, plan.order, doubts),
+        call,
+        scope,
+        comparison=EagerComparison() if settings.parity else None,
+        track=settings.track,
+    )
+    # Worked out here, as two workloads with the same axes could not be told apart in the whole recording.
+    summary = summarise(result.sweep, scope.recording.compilations[earlier:])
+    swept = msgspec.structs.replace(result.sweep, summary=summary)
+    scope.add_sweep(swept)
+    return Walk(swept, result.traceback)
