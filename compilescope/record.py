@@ -76,6 +76,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         expected_type, actual_type: type names of both sides where they are known.
         raised: text of the exception where the guard raised instead of answering.
         symbols: the sources that a shape relation speaks of.
+        off_by: by how much the two sides of an equation between sizes differ.
         consequence_of: source of the failing guard that this one merely follows from.
     """
 
@@ -91,6 +92,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     actual_type: str | None = None
     raised: str | None = None
     symbols: tuple[str, ...] = ()
+    off_by: int | None = None
     consequence_of: str | None = None
     kind: str | None = None
     advice: str | None = None

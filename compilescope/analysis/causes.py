@@ -32,6 +32,7 @@ _TENSOR_PARTS: Final[Mapping[str, str]] = {
 _EXPRESSION_FORMS: Final[Mapping[str, str]] = {
     "base": "view_base",
     "stride": "stride",
+    "dense_stride": "stride",
     "storage_offset": "storage_offset",
     "divisible": "divisibility",
     "at_least_two": "zero_one",
@@ -79,8 +80,10 @@ def kind_of(failure: Failure) -> str:
     direct = _DIRECT.get(failure.guard_type)
     if direct is not None:
         return direct
-    if failure.part in _EXPRESSION_FORMS:
-        return _EXPRESSION_FORMS[failure.part] if failure.raised is None or failure.part == "base" else "guard_error"
+    if failure.part is not None and failure.part in _EXPRESSION_FORMS:
+        return (
+            "guard_error" if failure.raised is not None and failure.part != "base" else _EXPRESSION_FORMS[failure.part]
+        )
     if failure.part == "value":
         return _value_kind(failure) if failure.raised is None else "guard_error"
     return "guard_error" if failure.raised is not None else "unknown"
@@ -137,7 +140,9 @@ def _module_value_kind(failure: Failure, types: Sequence[str | None]) -> str:
         return "module_training"
     if "str" in types:
         return "attr_str"
-    return "module_attr_int" if failure.actual_type == "int" and failure.expected_type in ("int", None) else "module_attr"
+    return (
+        "module_attr_int" if failure.actual_type == "int" and failure.expected_type in ("int", None) else "module_attr"
+    )
 
 
 def _equals_kind(failure: Failure) -> str:
@@ -186,11 +191,15 @@ def explain_entry(entry: EntryMiss) -> EntryMiss:
 
 
 def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
-    changed = {f.source for f in failing if f.guard_type == "TENSOR_MATCH" and f.part in ("size", "rank", "class")}
+    changed = tuple(f for f in failing if f.guard_type == "TENSOR_MATCH" and f.part in ("size", "rank"))
+    sized = {name.partition(".size()")[0]: name for f in failing if _is_of_shape(f) for name in (f.source, *f.symbols)}
     marked: list[Failure] = []
     roots: dict[tuple[str, str | None], Failure] = {}
     for failure in failing:
         cause = failure.consequence_of or _follows(failure, changed)
+        if cause is None and failure.part == "dense_stride":
+            # The strides of a contiguous tensor are what its sizes make them: where those fail, these do.
+            cause = sized.get(failure.source.partition(".stride()")[0])
         key = (failure.source, failure.kind)
         if cause is None and key in roots:
             # One change fails several guards of one value: an input that is no longer a view, a reordered dict.
@@ -201,14 +210,26 @@ def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
     return marked
 
 
-def _follows(failure: Failure, changed: set[str]) -> str | None:
-    """A relation between sizes fails along with the size that it speaks of: one change, said once."""
-    if failure.guard_type == "TENSOR_MATCH" or KINDS[failure.kind or "unknown"].family != SHAPE:
+def _is_of_shape(failure: Failure) -> bool:
+    return KINDS[failure.kind or "unknown"].family == SHAPE
+
+
+def _follows(failure: Failure, changed: Sequence[Failure]) -> str | None:
+    """A relation between sizes fails along with the size that it stands for: one change, said once.
+
+    It follows from a changed size that it speaks of, and from one that it was compiled into as a
+    constant: ``rope.size()[0] == 1 + image.size()[1]`` holds a text length of 1, and with a text of 7
+    it is off by the same 6.
+    """
+    if failure.guard_type == "TENSOR_MATCH" or not _is_of_shape(failure):
         return None
-    tensors = {name.rpartition(".")[0] for name in changed if name.endswith(".dim()")}
-    for name in failure.symbols:
-        if name in changed or name.partition(".size()")[0] in tensors:
-            return name
+    for change in changed:
+        if change.part == "rank":
+            tensor = change.source.removesuffix(".dim()")
+            if any(symbol.partition(".size()")[0] == tensor for symbol in failure.symbols):
+                return change.source
+        elif change.source in failure.symbols or failure.off_by == abs(int(change.expected) - int(change.actual)):
+            return change.source
     return None
 
 
@@ -230,9 +251,7 @@ def explain_recompile(recompile: Recompile) -> Recompile:
         return replace(recompile, shape_driven=None)
     roots = {entry.id: roots_of(entry) for entry in entries}
     newest_last = {entry.id: index for index, entry in enumerate(entries)}
-    closest = min(
-        entries, key=lambda e: (len(roots[e.id]), not is_shape_only(roots[e.id]), -newest_last[e.id])
-    )
+    closest = min(entries, key=lambda e: (len(roots[e.id]), not is_shape_only(roots[e.id]), -newest_last[e.id]))
     return replace(
         recompile,
         entries=entries,
@@ -252,7 +271,7 @@ def _alternatives(closest: str, roots: Mapping[str, tuple[Failure, ...]]) -> tup
     """Return the other entries that would have served but for one family, one for each cause not yet told."""
     told = {_signature(roots[closest])}
     found: list[str] = []
-    for identity, failures in reversed(roots.items()):
+    for identity, failures in reversed(list(roots.items())):
         families = {KINDS[failure.kind or "unknown"].family for failure in failures}
         signature = _signature(failures)
         if len(families) == 1 and signature not in told:

@@ -7,7 +7,7 @@ import linecache
 import re
 import site
 import sysconfig
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Final
@@ -60,8 +60,8 @@ def class_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def value(thing: object) -> str:  # noqa: PLR0911 (one line for each sort of value)
-    """Describe a value in a few words. Nothing of it is kept, and no code of the user's is run but ``repr`` of constants."""
+def value(thing: object) -> str:
+    """Describe a value in a few words. Nothing of it is kept; of the user's code only ``repr`` of constants is run."""
     if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | torch.dtype | torch.device):
         return shorten(repr(thing))
     if isinstance(thing, enum.Enum):
@@ -127,6 +127,7 @@ _IMPORTED: Final = re.compile(r"G\['__import_([A-Za-z0-9_]+)'\]")
 _CLOSURE: Final = re.compile(r"\.__closure__\[\d+\]\.cell_contents")
 
 
+@lru_cache(maxsize=16384)
 def source(text: str) -> str:
     """Write a guard's source as the user would: ``L['self']._modules['norm'].eps`` is ``self.norm.eps``."""
     pretty = _LOCAL.sub(r"\1", text)
@@ -152,10 +153,13 @@ def _library_folders() -> tuple[Path, ...]:
 
 def path(name: str) -> str:
     """Return a file name relative to site-packages or the working directory where it lies under one of them."""
-    if name.startswith("<"):
-        return name
+    return name if name.startswith("<") else _relative(name, Path.cwd())
+
+
+@lru_cache(maxsize=1024)
+def _relative(name: str, working: Path) -> str:
     absolute = Path(name).resolve()
-    for folder in (*_library_folders(), Path.cwd()):
+    for folder in (*_library_folders(), working):
         if absolute.is_relative_to(folder):
             return absolute.relative_to(folder).as_posix()
     return absolute.as_posix()
@@ -186,6 +190,7 @@ def lengthen(short: str) -> str:
 _PLACE: Final = re.compile(r"#\s(?:(?P<text>.*?)\s{1,2}#\s)?(?P<file>[^#]+?):(?P<line>\d+) in (?P<function>[^\s(]+)")
 
 
+@lru_cache(maxsize=4096)
 def location_in(comment: str) -> Location | None:
     """Read the user's line from the comment that Dynamo puts behind a guard's expression."""
     found = _PLACE.search(comment)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import lru_cache
-from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -18,7 +17,8 @@ from compilescope.capture import describe
 from compilescope.record import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from types import CodeType
 
 _ROOTS: Final = ("L", "G")
 _OWNER_DICTS: Final = ("_modules", "_parameters", "_buffers", "__dict__")
@@ -129,8 +129,8 @@ def _comparison(node: ast.expr, spoken: int) -> str:
             return "bound"
 
 
-def evaluate(expression: str, scope: Mapping[str, Any]) -> object:
-    """Return the value of an expression in a guard's scope.
+def evaluate(expression: str, scope: dict[str, Any]) -> object:
+    """Return the value of an expression in a guard's scope, to which ``eval`` adds ``__builtins__``.
 
     Raises:
         SyntaxError: it is no Python.
@@ -140,11 +140,10 @@ def evaluate(expression: str, scope: Mapping[str, Any]) -> object:
     if code is None:
         msg = f"not a Python expression: {expression}"
         raise SyntaxError(msg)
-    # The scope doubles as globals: eval adds __builtins__ to what it is given, so it gets a dict of its own.
-    return eval(code, dict(scope))  # noqa: S307 (Dynamo's own guard text, which Dynamo evaluates too)
+    return eval(code, scope)  # noqa: S307 (Dynamo's own guard text, which Dynamo evaluates too)
 
 
-def check(text: str, guard_type: str, scope: Mapping[str, Any], code: CodeType) -> Failure | None:
+def check(text: str, guard_type: str, scope: dict[str, Any], code: CodeType) -> Failure | None:
     """Evaluate one line of expression text; return what failed, or None if it holds."""
     expression, comment = split(text)
     raised: str | None = None
@@ -164,13 +163,23 @@ def check(text: str, guard_type: str, scope: Mapping[str, Any], code: CodeType) 
         actual=_actual(spoken, shape, scope),
         where=describe.location_in(comment),
         guard_type=guard_type,
-        part=shape,
+        part="dense_stride" if shape == "stride" and _is_dense(spoken, scope) else shape,
         holder=holder(spoken[0].text, scope, code) if shape == "value" and spoken else "tensor",
         expected_type=None,
         actual_type=_type_of(spoken, scope),
         raised=raised,
         symbols=tuple(symbol.name for symbol in spoken),
+        off_by=_off_by(expression, scope) if raised is None else None,
     )
+
+
+def _off_by(expression: str, scope: dict[str, Any]) -> int | None:
+    """Return by how much the two sides of an equation of integers differ; None for another expression."""
+    match ast.parse(expression, mode="eval").body:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            have, want = evaluate(ast.unparse(left), scope), evaluate(ast.unparse(right), scope)
+            return abs(have - want) if isinstance(have, int) and isinstance(want, int) else None
+    return None
 
 
 def _subject(spoken: tuple[Symbol, ...], shape: str) -> str:
@@ -193,7 +202,7 @@ def _expected(expression: str, shape: str) -> str:
     return describe.source(expression)
 
 
-def _actual(spoken: tuple[Symbol, ...], shape: str, scope: Mapping[str, Any]) -> str:
+def _actual(spoken: tuple[Symbol, ...], shape: str, scope: dict[str, Any]) -> str:
     values = {symbol.name: _describe(symbol.text, scope) for symbol in spoken}
     if shape == "base":
         bases = [s.text.partition("._base")[0] + "._base" for s in spoken if "._base" in s.text]
@@ -204,14 +213,23 @@ def _actual(spoken: tuple[Symbol, ...], shape: str, scope: Mapping[str, Any]) ->
     return ", ".join(f"{name} = {text}" for name, text in values.items())
 
 
-def _describe(text: str, scope: Mapping[str, Any]) -> str:
+def _describe(text: str, scope: dict[str, Any]) -> str:
     try:
         return describe.value(evaluate(text, scope))
     except Exception as error:  # noqa: BLE001 (the value may not exist on this input; say that)
         return f"not there ({type(error).__name__})"
 
 
-def _type_of(spoken: tuple[Symbol, ...], scope: Mapping[str, Any]) -> str | None:
+def _is_dense(spoken: tuple[Symbol, ...], scope: Mapping[str, Any]) -> bool:
+    """Whether the tensor whose stride is spoken of is contiguous, so that its strides follow from its sizes."""
+    text = next(symbol.text for symbol in spoken if ".stride()" in symbol.text)
+    try:
+        return bool(evaluate(f"{text.partition('.stride()')[0]}.is_contiguous()", scope))
+    except Exception:  # noqa: BLE001 (no such tensor on this input: nothing follows)
+        return False
+
+
+def _type_of(spoken: tuple[Symbol, ...], scope: dict[str, Any]) -> str | None:
     if len(spoken) != 1:
         return None
     try:
@@ -220,8 +238,8 @@ def _type_of(spoken: tuple[Symbol, ...], scope: Mapping[str, Any]) -> str | None
         return None
 
 
-def holder(source: str, scope: Mapping[str, Any], code: CodeType) -> str | None:  # noqa: PLR0911 (one line a sort)
-    """Say what holds the value at ``source``: see :class:`compilescope.record.Failure`. None where that is not known."""
+def holder(source: str, scope: dict[str, Any], code: CodeType) -> str | None:
+    """Say what holds the value at ``source``, in the words of :class:`compilescope.record.Failure`; None if unknown."""
     if compiled(source) is None:
         return None
     if ".cell_contents" in source:
@@ -243,7 +261,7 @@ def holder(source: str, scope: Mapping[str, Any], code: CodeType) -> str | None:
             return None
 
 
-def _holder_value(owner: ast.expr, scope: Mapping[str, Any]) -> str | None:
+def _holder_value(owner: ast.expr, scope: dict[str, Any]) -> str | None:
     try:
         held_by = evaluate(ast.unparse(owner), scope)
     except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)

@@ -28,7 +28,9 @@ def describe_error(error: BaseException) -> CompileError:
 def _message(text: str) -> str:
     """Return the first lines that say something: the title, and the explanation where there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    wanted = lines[:1] + [line for line in lines[1:] if line.startswith(("Explanation:", "- You marked", "RuntimeError"))]
+    wanted = lines[:1] + [
+        line for line in lines[1:] if line.startswith(("Explanation:", "- You marked", "RuntimeError"))
+    ]
     return describe.shorten(describe.source(" ".join(wanted)), _LONGEST)
 
 

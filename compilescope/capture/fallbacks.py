@@ -67,9 +67,7 @@ def collect(
     )
 
 
-def _seen(
-    attempts: Sequence[Attempt], declined: Sequence[Declined]
-) -> Iterator[tuple[CodeType, FallbackKind, str]]:
+def _seen(attempts: Sequence[Attempt], declined: Sequence[Declined]) -> Iterator[tuple[CodeType, FallbackKind, str]]:
     """Yield what Dynamo itself gave up, whether or not calls were counted."""
     for attempt in attempts:
         if attempt.propagates or attempt.outcome in ("compiled", "empty") or attempt.error is None:

@@ -6,6 +6,7 @@ that stands at its source; what merely follows from a failing ancestor is kept a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,13 +16,15 @@ from compilescope.capture import _torch, describe, expressions, leaves
 from compilescope.record import EntryMiss, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import CodeType
 
 # When one of these fails, what lies below was compiled for another value altogether.
 _GATES: Final = frozenset({"TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "NOT_NONE", "FAKE_SCRIPT_TYPE_MATCH"})
 # When one of these fails, what lies below may be missing, but what is there answers for itself.
-_LENGTHS: Final = frozenset({"LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN", "MAPPING_KEYS_MATCH", "DICT_CONTAINS"})
+_LENGTHS: Final = frozenset(
+    {"LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN", "MAPPING_KEYS_MATCH", "DICT_CONTAINS"}
+)
 
 
 class _Unreached:
@@ -50,7 +53,8 @@ class _Walk:
     scope: dict[str, Any]
     code: CodeType
     found: list[Failure] = field(default_factory=list)
-    seen_relations: set[str] = field(default_factory=set)
+    asked_relations: list[Any] = field(default_factory=list)
+    seen_expressions: set[str] = field(default_factory=set)
 
     def visit(self, manager: Any, value: object, above: _Above) -> None:  # noqa: ANN401 (a C object)
         source = manager.get_source()
@@ -95,15 +99,17 @@ class _Walk:
         return leaves.failures(asked)
 
     def _relation(self, leaf: Any, guard_type: str) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
+        # One relation hangs as the same leaf at each of its values, and its text names them all.
+        if any(leaf is asked for asked in self.asked_relations):
+            return
+        self.asked_relations.append(leaf)
         for text in leaf.verbose_code_parts():
-            if text not in self.seen_relations:
-                self.seen_relations.add(text)
-                yield from leaves.relation(guard_type, text, self.scope)
+            yield from leaves.relation(guard_type, text, self.scope)
 
     def _expressions(self, texts: Iterable[str], guard_type: str) -> Iterator[Failure]:
         for text in texts:
-            if text not in self.seen_relations:
-                self.seen_relations.add(text)
+            if text not in self.seen_expressions:
+                self.seen_expressions.add(text)
                 failure = expressions.check(text, guard_type, self.scope, self.code)
                 if failure is not None:
                     yield failure
@@ -208,10 +214,42 @@ def examine(entry: _torch.Entry, call: _torch.CompileCall) -> EntryMiss:
     walk.scope.setdefault("__builtins__", __builtins__)
     walk.visit(manager.root, call.locals, _Above())
     walk.epilogue(manager.root.get_epilogue_lambda_guards())
-    found = walk.found
+    found = [_located(failure, manager.root) for failure in walk.found]
     if not any(failure.consequence_of is None for failure in found):
         found = [*found, *_nothing_failed(entry, call)]
-    return EntryMiss(id=entry.id, failing=tuple(found))
+    return EntryMiss(id=entry.id, failing=tuple(sorted(found, key=_in_order_of(call.code))))
+
+
+def _in_order_of(code: CodeType) -> Callable[[Failure], tuple[int, str]]:
+    """Sort by the position of the argument that a failure speaks of: Dynamo's own order changes as guards fail."""
+    names = (*code.co_varnames, *code.co_freevars)
+    position = {name: index for index, name in enumerate(names)}
+
+    def key(failure: Failure) -> tuple[int, str]:
+        root = re.split(r"[.\[,]", failure.source, maxsplit=1)[0]
+        return position.get(root, len(names)), failure.source
+
+    return key
+
+
+def _located(failure: Failure, root: Any) -> Failure:  # noqa: ANN401 (a C object)
+    """Give a shape guard that names no line the line of the tensor that it speaks of."""
+    if failure.where is not None or not failure.symbols:
+        return failure
+    tensors = {
+        symbol.partition("._base")[0].partition(".size()")[0].partition(".stride()")[0] for symbol in failure.symbols
+    }
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if describe.source(node.get_source()) in tensors:
+            for leaf in node.get_leaf_guards():
+                for text in leaf.verbose_code_parts():
+                    where = describe.location_in(expressions.split(text)[1])
+                    if where is not None:
+                        return msgspec.structs.replace(failure, where=where)
+        pending.extend(_below(node))
+    return failure
 
 
 def _nothing_failed(entry: _torch.Entry, call: _torch.CompileCall) -> Iterator[Failure]:
@@ -225,13 +263,18 @@ def _nothing_failed(entry: _torch.Entry, call: _torch.CompileCall) -> Iterator[F
 
 
 def leaf_count(manager: Any) -> int:  # noqa: ANN401 (version dependent)
-    """Return how many leaf guards an entry has, shape guards counted as one for each expression."""
-    total = sum(len(leaf.verbose_code_parts()) for leaf in manager.root.get_epilogue_lambda_guards())
+    """Return how many leaf guards the tree of an entry holds; the expressions over sizes come on top of these."""
+    total = 0
     pending = [manager.root]
     while pending:
         node = pending.pop()
         total += len(node.get_leaf_guards())
-        pending.extend(node.get_child_managers())
-        if hasattr(node, "get_key_value_managers"):
-            pending.extend(child for pair in node.get_key_value_managers().values() for child in pair if child is not None)
+        pending.extend(_below(node))
     return total
+
+
+def _below(manager: Any) -> Iterator[Any]:  # noqa: ANN401 (a C object)
+    yield from manager.get_child_managers()
+    if hasattr(manager, "get_key_value_managers"):
+        for pair in manager.get_key_value_managers().values():
+            yield from (child for child in pair if child is not None)

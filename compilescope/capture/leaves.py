@@ -32,7 +32,7 @@ class Asked:
     texts: list[str]
     source: str
     value: object
-    scope: Mapping[str, Any]
+    scope: dict[str, Any]
     code: CodeType
     raised: str | None
 
@@ -217,10 +217,17 @@ def _global_state(asked: Asked) -> Iterator[Failure]:
     changed = [name for name, value in want.items() if have.get(name) != value]
     for name in changed:
         yield asked.failure(
-            str(want[name]), str(have.get(name)), source=name, guard=f"{name} == {want[name]}", part=name, holder="ambient"
+            str(want[name]),
+            str(have.get(name)),
+            source=name,
+            guard=f"{name} == {want[name]}",
+            part=name,
+            holder="ambient",
         )
     if not changed:
-        yield asked.failure("the global state it was compiled under", "another", source="global state", holder="ambient")
+        yield asked.failure(
+            "the global state it was compiled under", "another", source="global state", holder="ambient"
+        )
 
 
 def _modes(asked: Asked) -> Iterator[Failure]:
@@ -246,7 +253,7 @@ def _marking(asked: Asked) -> Iterator[Failure]:
     yield asked.failure("the dimension marks it was compiled with", f"differs in {have}")
 
 
-def relation(guard_type: str, text: str, scope: Mapping[str, Any]) -> Iterator[Failure]:
+def relation(guard_type: str, text: str, scope: dict[str, Any]) -> Iterator[Failure]:
     """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort."""
     expression, comment = expressions.split(text)
     found = _ALIASING.match(expression)

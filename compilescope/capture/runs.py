@@ -36,9 +36,7 @@ class _Tally:
     Keys hold code objects by identity: two bodies that read alike are equal, and hashing one is slow.
     """
 
-    _counts: defaultdict[tuple[int, str], Iterator[int]] = field(
-        default_factory=lambda: defaultdict(_from_one)
-    )
+    _counts: defaultdict[tuple[int, str], Iterator[int]] = field(default_factory=lambda: defaultdict(_from_one))
     totals: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def add(self, code: CodeType, condition: str) -> None:

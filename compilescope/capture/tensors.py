@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-import torch
-
-from compilescope.capture import _torch, describe
+from compilescope.capture import _torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import torch
 
 _TEXT: Final = re.compile(
     r"check_tensor\((?P<source>.*), (?P<class>[\w.<>]+), (?P<keys>DispatchKeySet\([^)]*\)), (?P<dtype>torch\.\w+), "
@@ -160,7 +160,8 @@ def _follow(expected: Expected, actual: torch.Tensor, wrong: Sequence[int]) -> b
     The order is that of the actual strides: ``size[1] 1 -> 7, stride[0] 32 -> 224`` is one change.
     """
     order = sorted(range(actual.dim()), key=lambda i: (actual.stride(i), -i))
-    want, have = 1, 1
+    want: int | None = 1
+    have = 1
     for index in order:
         if index in wrong and (want is None or expected.stride[index] != want or actual.stride(index) != have):
             return False

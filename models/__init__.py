@@ -1,0 +1,1 @@
+"""The diffusion transformers that compilescope is exercised on: real classes, seeded random weights."""
