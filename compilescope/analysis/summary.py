@@ -15,7 +15,7 @@ from compilescope.wording import count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from compilescope.record import Compilation, Recording, Sweep, Target
+    from compilescope.record import CodeObject, Compilation, Recording, Sweep, Target
 
 NAMES_SHOWN: Final = 3
 """Names that a sentence gives before it says how many more there are."""
@@ -115,10 +115,14 @@ def listed(names: Iterable[str], *, shown: int = NAMES_SHOWN) -> str:
 
 
 def display_names(recording: Recording) -> dict[str, str]:
-    """Return what to call each code object: a shared wrapper goes by the class that it ran for."""
-    return {
-        code.id: f"{code.owner} via {code.qualname}" if code.owner else code.qualname for code in recording.code_objects
-    }
+    """Return what to call each code object."""
+    return {code.id: display_name(code) for code in recording.code_objects}
+
+
+def display_name(code: CodeObject) -> str:
+    """Return what to call a code object: a shared wrapper goes by the class that it ran for."""
+    wrapper, _, _ = code.qualname.partition(".<locals>")
+    return f"{code.owner} via {wrapper}" if code.owner else code.qualname
 
 
 def alarms(recording: Recording) -> tuple[Alarm, ...]:
@@ -186,9 +190,10 @@ def _target_alarms(targets: Sequence[Target]) -> Iterator[Alarm]:
         return [target.selector for target in targets if target.status == status]
 
     if missed := having("never_reached"):
+        them = "it" if len(missed) == 1 else "them"
         yield Alarm(
             "never_reached",
-            f"{_were(missed, 'target')} never reached, so any claim about it is vacuous: {listed(missed)}.",
+            f"{_were(missed, 'target')} never reached, so any claim about {them} is vacuous: {listed(missed)}.",
         )
     if skipped := having("skipped"):
         yield Alarm(

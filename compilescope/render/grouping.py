@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from compilescope.analysis.causes import roots_of
 from compilescope.analysis.summary import met_limit
 from compilescope.record import CodeObject
 
@@ -29,6 +30,14 @@ class RecompileGroup:
 
     members: tuple[Compilation, ...]
     causes: tuple[Failure, ...]
+
+    @property
+    def kinds(self) -> tuple[tuple[Failure, ...], ...]:
+        """The causes, those of one kind together."""
+        found: dict[str | None, list[Failure]] = {}
+        for cause in self.causes:
+            found.setdefault(cause.kind, []).append(cause)
+        return tuple(tuple(alike) for alike in found.values())
 
     @property
     def recompiles(self) -> tuple[Recompile, ...]:
@@ -124,11 +133,6 @@ def causes_of(recompile: Recompile | None) -> tuple[Failure, ...]:
     if recompile.causes:
         return recompile.causes
     return next((roots_of(entry) for entry in recompile.entries if entry.id == recompile.closest), ())
-
-
-def roots_of(entry: EntryMiss) -> tuple[Failure, ...]:
-    """Return the failing guards that follow from no other."""
-    return tuple(failure for failure in entry.failing if failure.consequence_of is None)
 
 
 def consequences_of(entry: EntryMiss) -> tuple[Failure, ...]:

@@ -9,7 +9,7 @@ from compilescope.analysis.summary import alarms, display_names, validation
 from compilescope.render.grouping import code_reports
 from compilescope.render.markdown_page import Page, bullets, code, preformatted, prose
 from compilescope.render.sweeps import axis_lines, error_lines, parity_line, sweep_title
-from compilescope.render.words import axes_note, kind_of, place, point_text, seconds
+from compilescope.render.words import axes_note, kind_of, place, point_text, seconds, values_alone
 from compilescope.storage import merge_breaks
 from compilescope.wording import count
 
@@ -131,7 +131,9 @@ def _cause_rows(report: CodeReport, group: RecompileGroup) -> Iterator[tuple[str
         yield (name, ids, "unknown", "", "no guard could be examined", driven, prose(moved), "")
     for cause in group.causes:
         pairs = group.transitions(cause) or ((cause.expected, cause.actual),)
-        values = ", ".join(f"{code(old, width=60)} → {code(new, width=60)}" for old, new in pairs[:3])
+        values = ", ".join(
+            f"{code(old, width=60)} → {code(values_alone(old, new), width=60)}" for old, new in pairs[:3]
+        )
         more = f", {len(pairs) - 3} more" if len(pairs) > 3 else ""  # noqa: PLR2004 (as many as the line above)
         where = code(place(cause.where)) if cause.where else ""
         yield (name, ids, code(kind_of(cause)), code(cause.source), values + more, driven, prose(moved), where)

@@ -119,11 +119,11 @@ def sweeps_section(recording: Recording) -> Section:
     """Return the sweeps, a block each."""
     blocks: list[Block] = []
     for sweep in recording.sweeps:
-        axes = axis_lines(sweep)
+        # What is not free stands first: a screen may end before the last axis.
+        axes = sorted(axis_lines(sweep), key=lambda line: line.free)
         name = max((len(line.axis) for line in axes), default=0)
         values = max((len(line.values) for line in axes), default=0)
         lines: list[Line] = [styled("  ", (sweep_title(sweep), "bold"))]
-        lines += [styled("  ", (f"warning: {warning}", "yellow"), hang=4) for warning in sweep.warnings]
         lines += [
             styled(
                 f"    {a.axis:<{name}}  {a.values:<{values}}  ", (a.verdict, "green" if a.free else "magenta"), hang=6
@@ -132,6 +132,7 @@ def sweeps_section(recording: Recording) -> Section:
         ]
         lines += [styled("    ", (error, "red"), hang=6) for error in error_lines(sweep)]
         lines.append(styled("    ", parity_line(sweep), hang=6))
+        lines += [styled("    ", (f"warning: {warning}", "yellow"), hang=6) for warning in sweep.warnings]
         blocks.append(Block(tuple(lines)))
     return Section("Sweep" if len(blocks) == 1 else "Sweeps", "sweep", tuple(blocks))
 

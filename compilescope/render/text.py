@@ -57,6 +57,8 @@ def _screen(recording: Recording, width: int) -> list[Line]:
     head, last = _head(recording), next_line(recording, verbose=False)
     for detail in LEVELS:
         sections = _sections(recording, detail)
+        if sum(section.height + 1 for section in sections) > HEIGHT:
+            continue
         parts = [section.broken(width).lines() for section in sections]
         lines = _joined(broken(head, width), parts, broken(last, width))
         if len(lines) <= HEIGHT:

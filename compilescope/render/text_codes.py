@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from compilescope.analysis.causes import roots_of
 from compilescope.analysis.kinds import KINDS
-from compilescope.analysis.summary import met_limit
+from compilescope.analysis.summary import display_name, met_limit
 from compilescope.record import Location
-from compilescope.render.grouping import causes_of, code_reports, roots_of
+from compilescope.render.grouping import causes_of, code_reports
 from compilescope.render.text_screen import Block, Line, Section, styled
 from compilescope.render.words import (
     axes_note,
     clip,
-    clip_start,
+    clip_path,
+    is_relation,
     kind_of,
     place,
     resume_line,
     roots_phrase,
     seconds,
     short_place,
+    values_alone,
 )
 from compilescope.wording import count
 
@@ -29,9 +32,9 @@ if TYPE_CHECKING:
     from compilescope.render.grouping import CodeReport, ErrorGroup, RecompileGroup
     from compilescope.render.text_screen import Detail
 
-_PAIRS: Final = 3
 _VALUE: Final = 28
 _SOURCE: Final = 44
+_RELATION: Final = 72
 _PATH: Final = 40
 _HEAD: Final = 8
 """Columns of the compile id that stands before a cause."""
@@ -82,34 +85,39 @@ class _Teller:
         if not group.causes:
             yield styled(pad, head, ("cause unknown: no guard could be examined", "yellow"))
             return
-        shown = group.causes[: self._detail.causes]
-        for index, cause in enumerate(shown):
-            first = index == 0
-            notes = _notes(group) if first else ""
-            yield self._cause(group, cause, pad, head if first else "and".rjust(_HEAD - 1) + " ", notes)
+        for index, alike in enumerate(self._shown(group)):
+            cause = alike[0]
+            notes = _notes(group) if index == 0 else ""
+            yield self._cause(group, alike, pad, "and".rjust(_HEAD - 1) + " " if index else head, notes)
             if self._detail.where and cause.where is not None:
                 yield self._where(cause.where, below)
             yield from self._advice(cause, below)
-        if len(group.causes) > len(shown):
-            more = count(len(group.causes) - len(shown), "more cause")
-            yield styled(below, (f"and {more}: -v shows all", "yellow"))
+        hidden = len(group.kinds) - (self._detail.causes or len(group.kinds))
+        if hidden > 0:
+            yield styled(below, (f"and {count(hidden, 'more kind')} of cause: -v shows all", "yellow"))
         if self._detail.alternatives:
             yield from _alternatives(group, below)
 
-    def _cause(self, group: RecompileGroup, cause: Failure, pad: str, head: str, notes: str) -> Line:
+    def _shown(self, group: RecompileGroup) -> tuple[tuple[Failure, ...], ...]:
+        if self._detail.causes is None:
+            return tuple((cause,) for cause in group.causes)
+        return group.kinds[: self._detail.causes]
+
+    def _cause(self, group: RecompileGroup, alike: tuple[Failure, ...], pad: str, head: str, notes: str) -> Line:
+        cause, *others = alike
+        limit = self._detail.pairs
         pairs = group.transitions(cause) or ((cause.expected, cause.actual),)
-        limit = None if self._detail.causes is None else _PAIRS
-        values = ", ".join(_pair(pair, short=limit is not None) for pair in pairs[:limit])
-        more = f", {len(pairs) - limit} more" if limit is not None and len(pairs) > limit else ""
-        source = cause.source if limit is None else clip(cause.source, _SOURCE)
+        values = ", ".join(_pair(cause.source, pair, short=limit is not None) for pair in pairs[:limit])
+        more = f", {len(pairs) - limit} more" if limit and len(pairs) > limit else ""
+        more += f" (and {len(others)} like it)" if others else ""
+        source = f"{clip(cause.source, _SOURCE) if limit else cause.source}: "
         beside = f"  {short_place(cause.where)}" if cause.where is not None and not self._detail.where else ""
         return styled(
             pad,
             head,
             (kind_of(cause), "cyan"),
             "  ",
-            source,
-            ": ",
+            "" if all(is_relation(cause.source, expected) for expected, _ in pairs[:limit]) else source,
             (values + more, "bold"),
             (notes, "magenta"),
             (beside, "dim"),
@@ -117,13 +125,14 @@ class _Teller:
         )
 
     def _where(self, where: Location, pad: str) -> Line:
-        path = place(where) if self._detail.causes is None else clip_start(place(where), _PATH)
+        path = place(where) if self._detail.causes is None else clip_path(place(where), _PATH)
         return styled(pad, (f"at {path}", "dim"), (f": {where.text.strip()}" if where.text else "", "dim"))
 
     def _advice(self, cause: Failure, pad: str) -> Iterator[Line]:
         if self._detail.advice and cause.advice and cause.advice not in self._given:
             self._given.add(cause.advice)
-            yield styled(pad, (f"try: {cause.advice}", "green"), hang=len(pad) + 5)
+            # With little room its beginning must do: explain has the rest.
+            yield styled(pad, (f"try: {cause.advice}", "green"), hang=len(pad) + 5 if self._detail.where else None)
 
     def _error(self, group: ErrorGroup, pad: str) -> Iterator[Line]:
         first = group.members[0]
@@ -135,7 +144,7 @@ class _Teller:
         text = f"{error.type}: {error.message}" if error.type not in error.message else error.message
         ended = "refused" if met_limit(first) else f"{first.outcome}, {error.kind}"
         head = f"{first.id}{many}".ljust(_HEAD - 1) + " "
-        yield styled(pad, head, (ended, color), f"  {text}", hang=len(pad) + _HEAD + 2)
+        yield styled(pad, head, (ended, color), f"  {text}")
         if self._detail.where and error.where is not None:
             yield self._where(error.where, pad + " " * _HEAD)
 
@@ -143,12 +152,7 @@ class _Teller:
 def _header(report: CodeReport, pad: str, *, mark: bool, full: bool) -> Line:
     code = report.code
     after = resume_line(code)
-    if after is not None:
-        name = f"resumed after line {after}"
-    elif code.owner:
-        name = f"{code.owner} via {code.qualname}"
-    else:
-        name = code.qualname
+    name = display_name(code) if after is None else f"resumed after line {after}"
     where = Location(file=code.file, line=code.line)
     counted = [
         count(len(report.recompiles), "recompile") if report.recompiles and full else "",
@@ -163,7 +167,7 @@ def _header(report: CodeReport, pad: str, *, mark: bool, full: bool) -> Line:
         f"  {len(report.compiled)} compiled, ",
         ", ".join(part for part in counted if part),
         (f"  {place(where) if full else short_place(where)}", "dim"),
-        (f"  {code.qualname}" if after is not None else "", "dim"),
+        (f"  {code.qualname}" if name != code.qualname and full else "", "dim"),
     )
 
 
@@ -173,10 +177,10 @@ def _notes(group: RecompileGroup) -> str:
     unjudged = sum(recompile.shape_driven is None for recompile in recompiles)
     notes: list[str] = []
     if driven:
-        by = "" if any(_is_shape(cause) for cause in group.causes) else " against an older entry"
-        notes.append(
-            ("shape-driven" if driven == len(recompiles) else f"{driven} of {len(recompiles)} shape-driven") + by
-        )
+        # The closest entry is another one then, and its cause alone would contradict the count.
+        by = "" if any(_is_shape(cause) for cause in group.causes) else ": an older entry differs in shape alone"
+        share = "" if driven == len(recompiles) else f"{driven} of {len(recompiles)} "
+        notes.append(f"{share}shape-driven{by}")
     if unjudged:
         notes.append("shape-driven or not was not looked at")
     notes += dict.fromkeys(note for note in (axes_note(r.axes) for r in recompiles) if note)
@@ -188,8 +192,11 @@ def _is_shape(cause: Failure) -> bool:
     return kind is not None and kind.shape_driven
 
 
-def _pair(pair: tuple[str, str], *, short: bool) -> str:
-    expected, actual = (clip(value, _VALUE) for value in pair) if short else pair
+def _pair(source: str, pair: tuple[str, str], *, short: bool) -> str:
+    expected, actual = pair[0], values_alone(*pair)
+    if short:
+        expected = clip(expected, _RELATION if is_relation(source, expected) else _VALUE)
+        actual = clip(actual, _VALUE)
     return f"{expected} -> {actual}"
 
 

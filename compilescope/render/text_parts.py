@@ -10,7 +10,7 @@ from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.summary import NAMES_SHOWN, display_names, totals
 from compilescope.render.grouping import causes_of
 from compilescope.render.text_screen import Block, Line, Section, styled
-from compilescope.render.words import clip_start, plain
+from compilescope.render.words import clip_path, plain
 from compilescope.storage import merge_breaks
 from compilescope.wording import count
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from compilescope.record import Fallback, GraphBreak, Recording, Target, TargetStatus
 
 _EXPLAINED: Final = 2
-_PATH: Final = 48
+_PATH: Final = 40
 _REGISTRY_ID: Final = re.compile(r"GB\d+")
 _ALARMING: Final[tuple[TargetStatus, ...]] = ("never_reached", "skipped", "cached")
 """States of a target that an alarm names, the first few of them each."""
@@ -68,7 +68,7 @@ def breaks_section(recording: Recording, *, every: bool) -> Section:
 def _break(site: GraphBreak, *, full: bool) -> Line:
     quoted = f"  {site.text.strip()}" if site.text else f"  {site.reason}"
     where = plain(f"{site.file}:{site.line}")
-    path = where if full else clip_start(where, _PATH)
+    path = where if full else clip_path(where, _PATH)
     return styled(
         f"  {path}  ",
         (site.kind, "cyan"),
@@ -108,5 +108,5 @@ def next_line(recording: Recording, *, verbose: bool) -> tuple[Line, ...]:
     codes = [code for code, _ in (*kinds.most_common(_EXPLAINED), *ids.most_common(1))]
     parts = [f"compilescope explain {code}" for code in codes]
     if not verbose and recording.compilations:
-        parts.append("-v for all")
+        parts.insert(0, "-v for all")
     return (styled(("Next: ", "bold"), " | ".join(parts), hang=6),) if parts else ()

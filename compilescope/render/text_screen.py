@@ -31,7 +31,8 @@ class Detail:
     """How much the report tells; the levels go from all to least.
 
     Attributes:
-        causes: causes shown of one group of recompiles; None for all.
+        causes: kinds of cause shown of one group of recompiles, one cause of each; None for all causes.
+        pairs: pairs of expected and actual shown of one cause; None for all.
         groups: groups shown of one code object; None for all.
         where: whether the user's line is quoted below a cause, or only named beside it.
         alternatives: whether entries that came as near are named.
@@ -39,6 +40,7 @@ class Detail:
     """
 
     causes: int | None = None
+    pairs: int | None = None
     groups: int | None = None
     where: bool = True
     alternatives: bool = True
@@ -46,13 +48,15 @@ class Detail:
 
 
 EVERYTHING: Final = Detail()
+_FEW: Final = Detail(causes=1, pairs=1, where=False, alternatives=False, advice=False)
 LEVELS: Final = (
-    Detail(causes=4),
-    Detail(causes=2, where=False),
-    Detail(causes=2, where=False, advice=False),
-    Detail(causes=1, groups=4, where=False, alternatives=False, advice=False),
-    Detail(causes=1, groups=2, where=False, alternatives=False, advice=False),
-    Detail(causes=1, groups=1, where=False, alternatives=False, advice=False),
+    Detail(causes=4, pairs=3),
+    Detail(causes=4, pairs=3, where=False),
+    Detail(causes=2, pairs=2, where=False, alternatives=False),
+    Detail(causes=2, pairs=2, where=False, alternatives=False, advice=False),
+    replace(_FEW, groups=4),
+    replace(_FEW, groups=2),
+    replace(_FEW, groups=1),
 )
 
 
@@ -72,10 +76,15 @@ class Line:
         """Return the line broken at words into at most a few rows of ``width`` columns."""
         if self.hang is None or self.text.cell_len <= width:
             return (self,)
-        rows = self.text.wrap(_console(StringIO(), width=width, color=False), width - self.hang)
-        kept = [rows[0], *(Text(" " * self.hang) + row for row in rows[1:_ROWS])]
+        console = _console(StringIO(), width=width, color=False)
+        first = self.text.wrap(console, width)[0]
+        rest = self.text[len(first) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+        rows = [first, *rest.wrap(console, width - self.hang)]
+        kept = [first, *(Text(" " * self.hang) + row for row in rows[1:_ROWS])]
         if len(rows) > _ROWS:
-            kept[-1] = kept[-1] + Text(" ...")
+            kept[-1].rstrip()
+            kept[-1].append(" ...")
         return tuple(Line(row) for row in kept)
 
 

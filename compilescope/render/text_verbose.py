@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from compilescope.analysis.causes import roots_of
 from compilescope.analysis.summary import display_names
-from compilescope.render.grouping import consequences_of, roots_of
+from compilescope.render.grouping import consequences_of
 from compilescope.render.text_codes import alternatives_sentence
 from compilescope.render.text_screen import Block, Line, Section, styled
 from compilescope.render.words import axes_note, kind_of, place, point_text, seconds

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
 
-from compilescope.analysis.summary import listed
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from compilescope.record import CodeObject, Failure, Location, Scalar
 
 _DOTS: Final = "..."
+_BETWEEN: Final = ", "
 _RESUME: Final = re.compile(r"torch_dynamo_resume_in_.*_at_(\d+)$")
 
 
@@ -35,16 +34,14 @@ def clip(text: str, width: int) -> str:
     return set_cell_size(text, width - len(_DOTS)).rstrip() + _DOTS
 
 
-def clip_start(text: str, width: int) -> str:
-    """Cut ``text`` at its start: of a path the end tells most."""
-    if cell_len(text) <= width:
-        return text
-    if width <= len(_DOTS):
-        return _DOTS[: max(width, 0)]
-    kept = text[-(width - len(_DOTS)) :]
-    while cell_len(kept) > width - len(_DOTS):
+def clip_path(path: str, width: int) -> str:
+    """Cut ``path`` at its start, where it can be between two folders: its end tells most."""
+    if cell_len(path) <= width:
+        return path
+    kept = path[-max(width - len(_DOTS), 1) :]
+    while cell_len(kept) > width - len(_DOTS) and len(kept) > 1:
         kept = kept[1:]
-    return _DOTS + kept
+    return _DOTS + kept[max(kept.find("/"), 0) :]
 
 
 def seconds(value: float) -> str:
@@ -85,9 +82,21 @@ def resume_line(code: CodeObject) -> str | None:
     return found.group(1) if found and code.resumes is not None else None
 
 
-def roots_phrase(roots: tuple[Failure, ...]) -> str:
-    """Say what an entry would have needed free: ``size of x.size()[1]``."""
-    kinds: dict[str, list[str]] = {}
-    for failure in roots:
-        kinds.setdefault(kind_of(failure), []).append(plain(failure.source))
-    return " and ".join(f"{kind} of {listed(sources, shown=2)}" for kind, sources in kinds.items())
+def is_relation(source: str, expected: str) -> bool:
+    """Whether what was expected names every guarded value itself: ``a == 1 + b``."""
+    return bool(source) and all(name in expected for name in source.split(_BETWEEN))
+
+
+def values_alone(expected: str, actual: str) -> str:
+    """Return what was met without the names that a relation gives already: ``22, 21`` for ``a = 22, b = 21``."""
+    parts = [part.rpartition(" = ") for part in actual.split(_BETWEEN)]
+    return _BETWEEN.join(value if name and name in expected else name + sign + value for name, sign, value in parts)
+
+
+def roots_phrase(roots: Sequence[Failure]) -> str:
+    """Say what an entry would have needed free: ``size of x.size()[1] (and 2 more)``."""
+    if not roots:
+        return ""
+    told = next((failure for failure in roots if not is_relation(failure.source, failure.expected)), roots[0])
+    more = f" (and {len(roots) - 1} more)" if len(roots) > 1 else ""
+    return f"{kind_of(told)} of {plain(told.source)}{more}"

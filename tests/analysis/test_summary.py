@@ -157,7 +157,7 @@ def test_shape_driven_shares_are_words_where_they_can_be() -> None:
 def test_a_shared_wrapper_goes_by_the_class_it_ran_for() -> None:
     wrapper = CodeObject(id="w", qualname="wrap_inline.<locals>.inner", file="w.py", line=1, owner="ReLU")
     found = Recording(meta=recording().meta, code_objects=(wrapper,))
-    assert display_names(found) == {"w": "ReLU via wrap_inline.<locals>.inner"}
+    assert display_names(found) == {"w": "ReLU via wrap_inline"}
 
 
 def test_lists_stay_short() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from compilescope.record import EntryMiss, Failure, Recompile
+from compilescope.record import AxisSummary, EntryMiss, Failure, Parity, Recompile
 from compilescope.render.registry import render
 from compilescope.render.text_screen import HEIGHT, WIDTH
 
@@ -91,10 +91,7 @@ def test_every_fault_is_said_even_when_all_come_at_once(faulty: Recording, said:
 def test_the_fullest_report_tells_breaks_fallbacks_errors_and_parity(faulty: Recording) -> None:
     page = flowing(text(faulty, verbose=True))
     assert "transformer_flux.py:702 data_dependent_branch GB0170 9 events, skips its frame if mask is not None" in page
-    assert (
-        "FluxTransformer2DModel via apply_lora_scale.<locals>.decorator.<locals>.wrapper user_exception calls not"
-        in page
-    )
+    assert "FluxTransformer2DModel via apply_lora_scale user_exception calls not counted" in page
     assert "failed, backend_error BackendCompilerFailed: backend said no" in page
     assert "resumed after line 702 2 compiled" in page
     assert "unclassified x: 16 -> 24 (shape-driven or not was not looked at)" in page
@@ -146,7 +143,7 @@ def test_shape_driven_by_another_entry_than_the_closest_says_so(flux: Recording)
     assert odd.recompile is not None
     driven = msgspec.structs.replace(odd, recompile=msgspec.structs.replace(odd.recompile, shape_driven=True))
     page = flowing(text(msgspec.structs.replace(flux, compilations=(flux.compilations[0], driven))))
-    assert "(shape-driven against an older entry; no axis moved)" in page
+    assert "(shape-driven: an older entry differs in shape alone; no axis moved)" in page
 
 
 def test_user_text_is_neither_markup_nor_terminal_control(hostile: Recording) -> None:
@@ -164,3 +161,41 @@ def test_color_is_written_only_on_request(flux: Recording, monkeypatch: pytest.M
     colored = text(flux, color=True)
     assert "\x1b[" in colored
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == text(flux)
+
+
+def test_a_result_that_is_not_a_number_is_the_worst(flux: Recording) -> None:
+    sweep = flux.sweeps[0]
+    fine = Parity(max_abs=0.1, relative_l2=0.2, psnr=40.0, bitwise=False)
+    broken = Parity(max_abs=float("nan"), relative_l2=float("nan"), psnr=None, bitwise=False)
+    points = (
+        msgspec.structs.replace(sweep.points[0], parity=broken),
+        *(msgspec.structs.replace(point, parity=fine) for point in sweep.points[1:]),
+    )
+    page = flowing(text(msgspec.structs.replace(flux, sweeps=(msgspec.structs.replace(sweep, points=points),))))
+    assert "worst relative L2 nan at height=3, text_len=0, max abs nan, PSNR 40.0 dB" in page
+    assert "NOT FINITE" in page
+
+
+@pytest.mark.parametrize(
+    ("summary", "said"),
+    [
+        (AxisSummary(free=True, compiles_at=(), because=()), "height 3, 5, 7, 6 free"),
+        (
+            AxisSummary(free=False, compiles_at=(5, 7), because=("size", "stride")),
+            "compiles at 2 of 4 values: 5, 7 (size, stride)",
+        ),
+        (
+            AxisSummary(free=False, compiles_at=(1,), because=("zero_one",), free_except=(1,)),
+            "compiles at 1 (zero_one); free otherwise",
+        ),
+    ],
+)
+def test_each_axis_has_its_line(flux: Recording, summary: AxisSummary, said: str) -> None:
+    sweep = msgspec.structs.replace(flux.sweeps[0], summary={"height": summary})
+    page = flowing(text(msgspec.structs.replace(flux, sweeps=(sweep,))))
+    assert said in page
+    assert "text_len 0, 1, 7, 77 not looked at" in page
+
+
+def test_paths_are_cut_between_folders(faulty: Recording) -> None:
+    assert ".../transformers/transformer_flux.py:702" in text(faulty)

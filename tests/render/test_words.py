@@ -1,0 +1,59 @@
+"""The small pieces of text."""
+
+from __future__ import annotations
+
+import pytest
+
+from compilescope.record import CodeObject
+from compilescope.render.words import axes_note, clip, clip_path, is_relation, plain, resume_line, seconds, values_alone
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a b", "a b"), ("a\nb\t", "a\\nb\\t"), ("\x1b[2J", "\\x1b[2J"), ("\u202ex", "\\u202ex"), ("\ud800", "\\ud800")],
+)
+def test_plain_leaves_nothing_that_moves_a_cursor(text: str, line: str) -> None:
+    assert plain(text) == line
+    assert plain(text).isprintable()
+
+
+@pytest.mark.parametrize(("width", "cut"), [(11, "0123456789"), (8, "01234..."), (3, "..."), (0, "")])
+def test_clip_counts_the_dots(width: int, cut: str) -> None:
+    assert clip("0123456789", width) == cut
+
+
+def test_clip_counts_cells() -> None:
+    assert clip("\u6f22" * 10, 10) == "\u6f22" * 3 + "..."
+
+
+@pytest.mark.parametrize(
+    ("width", "cut"), [(99, "a/bb/ccc/d.py:1"), (14, ".../ccc/d.py:1"), (12, ".../d.py:1"), (5, "...:1")]
+)
+def test_paths_lose_their_start_at_a_folder(width: int, cut: str) -> None:
+    assert clip_path("a/bb/ccc/d.py:1", width) == cut
+
+
+def test_a_relation_names_its_values_once() -> None:
+    relation = "a.size()[0] == 1 + b.size()[1]"
+    assert is_relation("a.size()[0], b.size()[1]", relation)
+    assert not is_relation("a.size()[0]", "16")
+    assert not is_relation("", "16")
+    assert values_alone(relation, "a.size()[0] = 22, b.size()[1] = 20") == "22, 20"
+    assert values_alone("16", "[1, 21]") == "[1, 21]"
+    assert values_alone("a.x == 1", "c = 3") == "c = 3"
+
+
+def test_moved_axes_are_told_from_no_sweep() -> None:
+    assert axes_note(None) is None
+    assert axes_note(()) == "no axis moved"
+    assert axes_note(("height", "width")) == "height and width moved"
+
+
+def test_durations_are_never_rounded_to_nothing() -> None:
+    assert [seconds(0.0123), seconds(0.5), seconds(12)] == ["12 ms", "0.5 s", "12.0 s"]
+
+
+def test_a_resume_function_tells_its_line() -> None:
+    named = CodeObject(id="r", qualname="M.torch_dynamo_resume_in_forward_at_702", file="m.py", line=1, resumes="p")
+    assert resume_line(named) == "702"
+    assert resume_line(CodeObject(id="r", qualname="M.forward", file="m.py", line=1, resumes="p")) is None
