@@ -263,8 +263,8 @@ def explain_recompile(recompile: Recompile) -> Recompile:
 
 
 def _decisive_first(roots: Sequence[Failure]) -> tuple[Failure, ...]:
-    """Put what general shapes would not have avoided before what they would."""
-    return tuple(sorted(roots, key=lambda failure: KINDS[failure.kind or "unknown"].shape_driven))
+    """Put what general shapes would not have avoided before what they would, and bounds, which say least, last."""
+    return tuple(sorted(roots, key=lambda f: (KINDS[f.kind or "unknown"].shape_driven, f.kind == "bound")))
 
 
 def _alternatives(closest: str, roots: Mapping[str, tuple[Failure, ...]]) -> tuple[str, ...]:
