@@ -6,6 +6,7 @@ Nothing here calls a run clean for something that was not looked at.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 NAMES_SHOWN: Final = 3
 """Names that a sentence gives before it says how many more there are."""
+
+
+_EXPLANATION: Final = re.compile(r"\s+Explanation:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,11 @@ def listed(names: Iterable[str], *, shown: int = NAMES_SHOWN) -> str:
     return ", ".join(distinct[:shown]) + (f" and {rest} more" if rest > 0 else "")
 
 
+def gist(message: str) -> str:
+    """Return what an error says before Dynamo's standing explanation of it begins."""
+    return _EXPLANATION.split(message.strip(), maxsplit=1)[0] or message
+
+
 def display_names(recording: Recording) -> dict[str, str]:
     """Return what to call each code object."""
     return {code.id: display_name(code) for code in recording.code_objects}
@@ -143,7 +152,7 @@ def _run_alarms(recording: Recording) -> Iterator[Alarm]:
     if run is None or run.status == "ok":
         return
     if run.status == "raised":
-        yield Alarm("raised", f"The workload raised {run.error or 'an exception'}: this is what came before it.")
+        yield Alarm("raised", f"The workload raised {gist(run.error or 'an exception')}; this is what came before it.")
     elif run.status == "interrupted":
         yield Alarm("interrupted", "The workload was interrupted: this is what was recorded until then.")
     else:
@@ -159,7 +168,7 @@ def _nothing_alarms(recording: Recording) -> Iterator[Alarm]:
         yield Alarm("nothing_compiled", "NOTHING WAS COMPILED: no frame that has anything to compile was seen.")
         return
     error = next((c.error for c in attempts if c.error is not None), None)
-    why = f" First error: {error.type}: {error.message}" if error else ""
+    why = f" First error: {error.type}: {gist(error.message)}" if error else ""
     yield Alarm("nothing_compiled", f"NOTHING WAS COMPILED: {count(len(attempts), 'attempt')}, none made a graph.{why}")
 
 
@@ -215,7 +224,7 @@ def _sweep_alarms(recording: Recording) -> Iterator[Alarm]:
     points = [point for sweep in recording.sweeps for point in sweep.points]
     bad = [point for point in points if point.status == "error"]
     if bad:
-        error = next((f" First: {point.error}" for point in bad if point.error), "")
+        error = next((f" First: {gist(point.error)}" for point in bad if point.error), "")
         yield Alarm("points_failed", f"{len(bad)} of {count(len(points), 'sweep point')} raised.{error}")
 
 
@@ -250,7 +259,8 @@ def _swept(sweep: Sweep) -> str:
 def _counts(recording: Recording, *, none: str, compilation: str) -> str:
     sums = totals(recording)
     if sums.compiled == 0:
-        parts = ["nothing was compiled, so nothing is known of recompiles, graph breaks and eager calls"]
+        unknown = ", so nothing is known of recompiles, graph breaks and eager calls"
+        parts = ["nothing was compiled" + ("" if recording.compilations or recording.fallbacks else unknown)]
     else:
         resumed = f" and {count(sums.resumes, 'resume function')}" if sums.resumes else ""
         parts = [f"{count(sums.compiled, compilation)} of {count(sums.codes, 'code object')}{resumed}"]
@@ -276,6 +286,8 @@ def _number(number: int, noun: str, none: str) -> str:
 def _shape_note(sums: Totals) -> str:
     if sums.recompiles == 0:
         return ""
+    if sums.recompiles == 1 and not sums.unjudged:
+        return " (shape-driven)" if sums.shape_driven else " (not shape-driven)"
     known = sums.recompiles - sums.unjudged
     share = {0: "none", sums.recompiles: "all"}.get(sums.shape_driven, str(sums.shape_driven))
     notes = [f"{share if not sums.unjudged else sums.shape_driven} shape-driven"] if known else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.summary import alarms, display_names, validation
+from compilescope.analysis.summary import alarms, display_names, gist, validation
 from compilescope.render.grouping import code_reports
 from compilescope.render.markdown_page import Page, bullets, code, preformatted, prose
 from compilescope.render.sweeps import axis_lines, error_lines, parity_line, sweep_title
@@ -168,7 +168,7 @@ def _fallbacks(page: Page, recording: Recording) -> None:
             code(names.get(one.code, one.code)),
             code(one.kind),
             "not counted" if one.calls is None else str(one.calls),
-            prose(one.detail, width=160),
+            prose(gist(one.detail), width=160),
         )
         for one in recording.fallbacks
     )
@@ -211,6 +211,6 @@ def _compilations(page: Page, recording: Recording) -> None:
 def _compilation(compilation: Compilation, names: dict[str, str]) -> str:
     at = f", at {code(point_text(compilation.point))}" if compilation.point else ""
     guards = "" if compilation.guards is None else f", {compilation.guards} guards"
-    error = f": {prose(f'{compilation.error.type}: {compilation.error.message}')}" if compilation.error else ""
+    error = f": {prose(f'{compilation.error.type}: {gist(compilation.error.message)}')}" if compilation.error else ""
     name = code(names.get(compilation.code, compilation.code))
     return f"{code(compilation.id)} {compilation.outcome} {name}, {seconds(compilation.seconds)}{guards}{at}{error}"

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.summary import listed
+from compilescope.analysis.summary import gist, listed
 from compilescope.render.grouping import failed_points
 from compilescope.render.text_screen import Block, Line, Section, styled
 from compilescope.render.words import plain, point_text
@@ -101,7 +101,7 @@ def error_lines(sweep: Sweep) -> tuple[str, ...]:
     """Return the errors of the points that raised, each with how many and where first."""
     groups = failed_points(sweep)
     lines = [
-        f"{count(len(points), 'point')} raised {error} (first at {point_text(points[0].values)})"
+        f"{count(len(points), 'point')} raised {gist(error)} (first at {point_text(points[0].values)})"
         for error, points in list(groups.items())[:_ERRORS]
     ]
     if len(groups) > _ERRORS:

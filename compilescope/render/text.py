@@ -82,7 +82,7 @@ def _sections(recording: Recording, detail: Detail) -> list[Section]:
         findings_section(recording),
         codes_section(recording, detail),
         breaks_section(recording, every=detail is EVERYTHING),
-        fallbacks_section(recording),
+        fallbacks_section(recording, every=detail is EVERYTHING),
         targets_section(recording, every=detail is EVERYTHING),
         sweeps_section(recording),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.causes import roots_of
 from compilescope.analysis.kinds import KINDS
-from compilescope.analysis.summary import display_name, met_limit
+from compilescope.analysis.summary import display_name, gist, met_limit
 from compilescope.record import Location
 from compilescope.render.grouping import causes_of, code_reports
 from compilescope.render.text_screen import Block, Line, Section, styled
@@ -132,7 +132,7 @@ class _Teller:
         if self._detail.advice and cause.advice and cause.advice not in self._given:
             self._given.add(cause.advice)
             # With little room its beginning must do: explain has the rest.
-            yield styled(pad, (f"try: {cause.advice}", "green"), hang=len(pad) + 5 if self._detail.where else None)
+            yield styled(pad, (f"hint: {cause.advice}", "green"), hang=len(pad) + 6 if self._detail.where else None)
 
     def _error(self, group: ErrorGroup, pad: str) -> Iterator[Line]:
         first = group.members[0]
@@ -141,7 +141,8 @@ class _Teller:
             return
         many = f" x{len(group.members)}" if len(group.members) > 1 else ""
         color = "yellow" if first.outcome == "skipped" else "red"
-        text = f"{error.type}: {error.message}" if error.type not in error.message else error.message
+        message = error.message if self._detail.causes is None else gist(error.message)
+        text = message if error.type in message else f"{error.type}: {message}"
         ended = "refused" if met_limit(first) else f"{first.outcome}, {error.kind}"
         head = f"{first.id}{many}".ljust(_HEAD - 1) + " "
         yield styled(pad, head, (ended, color), f"  {text}")

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.kinds import KINDS
-from compilescope.analysis.summary import NAMES_SHOWN, display_names, totals
+from compilescope.analysis.summary import NAMES_SHOWN, display_names, gist, totals
 from compilescope.render.grouping import causes_of
 from compilescope.render.text_screen import Block, Line, Section, styled
 from compilescope.render.words import clip_path, plain
@@ -79,22 +79,23 @@ def _break(site: GraphBreak, *, full: bool) -> Line:
     )
 
 
-def fallbacks_section(recording: Recording) -> Section:
-    """Return what ran outside any graph."""
+def fallbacks_section(recording: Recording, *, every: bool) -> Section:
+    """Return what ran outside any graph; with ``every``, details in full."""
     names = display_names(recording)
     order = sorted(recording.fallbacks, key=lambda fallback: -(fallback.calls or 0))
-    return Section("Eager fallbacks", "fallback", tuple(Block((_fallback(one, names),)) for one in order))
+    return Section("Eager fallbacks", "fallback", tuple(Block((_fallback(one, names, full=every),)) for one in order))
 
 
-def _fallback(fallback: Fallback, names: dict[str, str]) -> Line:
+def _fallback(fallback: Fallback, names: dict[str, str], *, full: bool) -> Line:
     calls = "calls not counted" if fallback.calls is None else count(fallback.calls, "call")
+    detail = fallback.detail if full else gist(fallback.detail)
     return styled(
         "  ",
         (names.get(fallback.code, fallback.code), "bold"),
         "  ",
         (fallback.kind, "red"),
         f"  {calls}",
-        (f"  {fallback.detail}", "dim") if fallback.detail else "",
+        (f"  {detail}", "dim"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilescope.analysis.summary import alarms, display_names, listed, totals, validation, verdict
+from compilescope.analysis.summary import alarms, display_names, gist, listed, totals, validation, verdict
 from compilescope.record import (
     CodeObject,
     Compilation,
@@ -100,8 +100,10 @@ def test_nothing_compiled_gives_the_first_error() -> None:
     (alarm,) = alarms(recording(attempt("empty"), attempt("skipped", error=error)))
     assert alarm.text == "NOTHING WAS COMPILED: 1 attempt, none made a graph. First error: Unsupported: a generator"
     assert names(recording(attempt("empty"))) == ["nothing_compiled"]
-    assert verdict(recording()).startswith("nothing was compiled")
-    assert "recompiles, 0" not in verdict(recording())
+    assert (
+        verdict(recording()) == "nothing was compiled, so nothing is known of recompiles, graph breaks and eager calls"
+    )
+    assert verdict(recording(attempt("skipped"))) == "nothing was compiled, 1 attempt skipped"
 
 
 def test_a_limit_is_loud_whether_it_fell_back_or_raised() -> None:
@@ -150,6 +152,8 @@ def test_shape_driven_shares_are_words_where_they_can_be() -> None:
 
     assert "2 recompiles (all shape-driven)" in with_shape([True, True])
     assert "2 recompiles (none shape-driven)" in with_shape([False, False])
+    assert "1 recompile (shape-driven)" in with_shape([True])
+    assert "1 recompile (not shape-driven)" in with_shape([False])
     assert "2 recompiles (1 shape-driven)" in with_shape([True, False])
     assert "2 recompiles (1 shape-driven; shape-driven or not was not looked at for 1)" in with_shape([True, None])
 
@@ -158,6 +162,11 @@ def test_a_shared_wrapper_goes_by_the_class_it_ran_for() -> None:
     wrapper = CodeObject(id="w", qualname="wrap_inline.<locals>.inner", file="w.py", line=1, owner="ReLU")
     found = Recording(meta=recording().meta, code_objects=(wrapper,))
     assert display_names(found) == {"w": "ReLU via wrap_inline"}
+
+
+def test_an_error_is_told_without_its_standing_explanation() -> None:
+    assert gist("recompile limit exceeded\n  Explanation: Dynamo ...") == "recompile limit exceeded"
+    assert gist("plain") == "plain"
 
 
 def test_lists_stay_short() -> None:

@@ -51,7 +51,7 @@ def test_flux_tells_each_cause_with_its_line_its_axis_and_its_advice(flux: Recor
 
 
 def test_advice_is_given_once(flux: Recording) -> None:
-    assert text(flux).count("try: mark_unbacked on this dimension") == 1
+    assert text(flux).count("hint: mark_unbacked on this dimension") == 1
 
 
 def test_recompiles_with_one_cause_take_one_line(limit_hit: Recording) -> None:
