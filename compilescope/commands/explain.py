@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from compilescope.analysis.kinds import Kind
 
 _BREAK: Final = re.compile(r"gb\d+", re.IGNORECASE)
-_SITE: Final = "https://meta-pytorch.org/compile-graph-break-site/gb"
+_WIDTH: Final = 100
+_SITE: Final = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 
 
 @click.command(short_help="Explain a kind of cause, or a graph break such as GB0170.")
@@ -32,7 +34,7 @@ def explain(code: str) -> None:
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
     wanted = code.strip()
     if _BREAK.fullmatch(wanted):
-        click.echo(_break_text(wanted.upper()))
+        click.echo(break_text(wanted.upper()))
         return
     kind = KINDS.get(wanted.casefold().replace("-", "_"))
     if kind is None:
@@ -44,33 +46,49 @@ def explain(code: str) -> None:
 
 def _kind_text(kind: Kind) -> str:
     yes = "yes: general shapes alone would have avoided it" if kind.shape_driven else "no"
-    return "\n".join(
-        (
-            f"{kind.name} ({kind.family})",
-            "",
-            kind.meaning,
-            "",
-            f"What helps:    {kind.advice.format(source='the value')}",
-            f"Shape-driven:  {yes}",
-        )
+    lines = (
+        f"{kind.name} ({kind.family})",
+        "",
+        _wrapped(kind.meaning),
+        "",
+        _wrapped(kind.advice.format(source="the value"), start="What helps:    "),
+        f"Shape-driven:  {yes}",
+    )
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, start: str = "") -> str:
+    """Fold ``text`` for a terminal, with later lines under the first one's text; words are never split."""
+    return textwrap.fill(
+        text,
+        width=_WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
-def _break_text(identity: str) -> str:
-    registry = _registry()
+def break_text(identity: str) -> str:
+    """Return what the registry of the installed torch says of a graph break.
+
+    Raises:
+        UsageError: it has none of that id, or cannot be read.
+    """
+    registry = break_registry()
     history = registry.get(identity)
     if not history:
         near = guess(identity, registry) or f" It knows {len(registry)} others."
         msg = f"The installed torch has no graph break {identity} in its registry.{near}"
         raise UsageError(msg)
     entry = _readable(history)
-    lines = [f"{identity}: {entry['Gb_type']}", "", _unquoted(entry["Explanation"])]
+    lines = [f"{identity}: {entry['Gb_type']}", "", _wrapped(_unquoted(entry["Explanation"]))]
     if entry["Hints"]:
-        lines += ["", "Hints:", *(f"  - {hint.strip()}" for hint in entry["Hints"])]
+        lines += ["", "Hints:", *(_wrapped(hint.strip(), start="  - ") for hint in entry["Hints"])]
     return "\n".join([*lines, "", f"Context:  {entry['Context']}", f"More:     {_SITE}/{identity.lower()}.html"])
 
 
-def _registry() -> dict[str, list[dict[str, Any]]]:
+def break_registry() -> dict[str, list[dict[str, Any]]]:
     """Read the registry that ships inside torch's wheel; torch itself is not imported.
 
     Raises:

@@ -81,6 +81,9 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
         with observe([*targets, *settings.patterns], count_runs=settings.count_runs) as scope:
             run = _sweep_each(workloads, scope, settings)
             recording = scope.recording
+    if settings.device == "meta":
+        # The recorder names the machine's device; what ran on meta ran on none.
+        recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))
     return _ended(recording, run)
 
 

@@ -1,0 +1,177 @@
+"""Which axis a compilation is laid to. Pure; imports no torch.
+
+Which axis that is follows from the sweep, not from the guards:
+
+- At the first point everything compiles for the first time; that is laid to no axis.
+- Where no axis moved since the closest entry was compiled, none is to blame: the second layer of
+  one forward, or a state that changed. The same holds at a point that was visited before.
+- Where one axis moved, it is that one.
+- Code that is reached for the first time later on is compared with the first point.
+- Where several moved, it is the one whose old and new value the cause names; else the one whose
+  value is new; else those that alone separate this point from one visited before; else all.
+
+An attempt that met the recompile limit or failed needed a graph as much as one that got it, so it
+counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from compilescope.record import Compilation, Failure, Scalar, Sweep
+
+Point = dict[str, "Scalar"]
+_Key = tuple[type, "Scalar"]
+_NEEDED_A_GRAPH: Final = frozenset({"compiled", "limit", "failed"})
+_ZERO_ONE: Final = "zero_one"
+_INTEGER: Final = re.compile(r"-?\d+")
+
+
+def key(value: Scalar) -> _Key:
+    """Tell ``1``, ``1.0`` and ``True`` apart, which Python holds equal."""
+    return type(value), value
+
+
+def moved(old: Mapping[str, Scalar], new: Mapping[str, Scalar]) -> tuple[str, ...]:
+    """Return the axes whose values differ between two points of one sweep, in the sweep's order."""
+    return tuple(axis for axis in new if axis not in old or key(old[axis]) != key(new[axis]))
+
+
+def is_zero_or_one(value: Scalar) -> bool:
+    """Return whether ``value`` is a size that Dynamo gives a graph of its own; a bool is no size."""
+    return isinstance(value, int) and not isinstance(value, bool) and value in {0, 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A compilation laid to an axis at a value, with the kinds of its causes."""
+
+    axis: str
+    value: Scalar
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A frame that needed a graph after the first point.
+
+    Attributes:
+        point: where.
+        old: the point of the closest entry; the first point for code that was reached for the first
+            time; None where no entry could be examined.
+        before: the points visited earlier, in order.
+        causes: root failures of the closest entry.
+    """
+
+    point: Point
+    old: Point | None
+    before: tuple[Point, ...]
+    causes: tuple[Failure, ...]
+
+    @property
+    def revisited(self) -> bool:
+        """Whether the sweep had been at this very point before."""
+        return any(not moved(earlier, self.point) for earlier in self.before)
+
+
+def events(sweep: Sweep, compilations: Sequence[Compilation]) -> list[Event]:
+    """Return what needed a graph after the base line.
+
+    Args:
+        sweep: the points that were visited, in order.
+        compilations: those of this sweep alone, in order.
+    """
+    visits = [point.values for point in sweep.points]
+    ok = [place for place, point in enumerate(sweep.points) if point.status == "ok"]
+    # A first point that raised had no chance to compile everything: the first that ran is the base line.
+    base = ok[0] if ok else 0
+    points = {one.id: one.point for one in compilations}
+    found: list[Event] = []
+    place = 0
+    for one in compilations:
+        wanted = one.outcome in _NEEDED_A_GRAPH or (one.outcome == "skipped" and one.recompile is not None)
+        if one.point is None or not wanted:
+            continue
+        place = _place(one.point, visits, place)
+        if one.recompile is None and place <= base:
+            continue
+        found.append(
+            Event(
+                point=one.point,
+                old=visits[0] if one.recompile is None else points.get(one.recompile.closest or ""),
+                before=tuple(visits[:place]),
+                causes=one.recompile.causes if one.recompile is not None else (),
+            )
+        )
+    return found
+
+
+def _place(point: Point, visits: Sequence[Point], start: int) -> int:
+    """Return which visit a compilation belongs to; past the end for a point that Ctrl-C cut short."""
+    return next((place for place in range(start, len(visits)) if not moved(visits[place], point)), len(visits))
+
+
+def charges_of(event: Event) -> list[Charge]:
+    """Return the axes and values that the event is laid to; none where it is no axis' doing."""
+    if event.revisited:
+        return []
+    kinds = tuple(dict.fromkeys(cause.kind for cause in event.causes if cause.kind is not None))
+    return [Charge(axis, value, kinds) for axis in _blamed(event) for value in _blamed_values(axis, event, kinds)]
+
+
+def _blamed(event: Event) -> tuple[str, ...]:
+    if event.old is None:
+        # Nothing tells which entry came near: any axis that ever had another value may be to blame.
+        changed = tuple(axis for axis in event.point if any(axis in moved(p, event.point) for p in event.before))
+    else:
+        changed = moved(event.old, event.point)
+    if len(changed) < 2:  # noqa: PLR2004 (none or one leaves no choice)
+        return changed
+    return _named_by_causes(changed, event) or _of_new_value(changed, event) or _alone_apart(changed, event) or changed
+
+
+def _named_by_causes(changed: Sequence[str], event: Event) -> tuple[str, ...]:
+    """Return the axes whose old and new values are the expected and actual values of a cause."""
+    if event.old is None:
+        return ()
+    old = event.old
+    return tuple(
+        axis
+        for axis in changed
+        if any(
+            cause.actual == str(event.point[axis])
+            and (cause.expected == str(old[axis]) or _INTEGER.fullmatch(cause.expected) is None)
+            for cause in event.causes
+        )
+    )
+
+
+def _of_new_value(changed: Sequence[str], event: Event) -> tuple[str, ...]:
+    return tuple(
+        axis
+        for axis in changed
+        if all(key(earlier[axis]) != key(event.point[axis]) for earlier in event.before if axis in earlier)
+    )
+
+
+def _alone_apart(changed: Sequence[str], event: Event) -> tuple[str, ...]:
+    """Return the axes that alone separate the point from one that was visited."""
+    apart = {axes[0] for axes in (moved(earlier, event.point) for earlier in event.before) if len(axes) == 1}
+    return tuple(axis for axis in changed if axis in apart)
+
+
+def _blamed_values(axis: str, event: Event, kinds: Sequence[str]) -> tuple[Scalar, ...]:
+    """Return the values that the compilation is laid to: the new one, unless the old one was 0 or 1.
+
+    A sweep that starts at 0 compiles for the second value because the first was special. Between 0
+    and 1 both are.
+    """
+    new = event.point[axis]
+    if event.old is None or tuple(kinds) != (_ZERO_ONE,) or axis not in event.old:
+        return (new,)
+    return tuple(value for value in (event.old[axis], new) if is_zero_or_one(value)) or (new,)

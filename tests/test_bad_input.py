@@ -1,0 +1,222 @@
+"""Whatever a user hands to `report`: a clear sentence, the right exit code, and nothing that was recorded is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from compilescope.cli import main
+from compilescope.storage import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from compilescope.record import Recording
+
+    Cli = Callable[..., Result]
+
+COMPILE = "import torch\nf = torch.compile(lambda x: x + 1, backend='eager')\nf(torch.ones(3))\n"
+WORKLOAD = "import torch\nfrom compilescope.workload.declare import Axis, workload\n"
+
+
+@pytest.fixture(autouse=True)
+def empty_caches() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+@pytest.fixture
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Write a source, run `compilescope report` on it in this process, and save what was recorded to run.json."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text: str, *arguments: str, name: str = "source.py") -> Result:
+        (tmp_path / name).write_text(text)
+        return CliRunner().invoke(main, ["report", name, "--save", "run.json", *arguments], catch_exceptions=False)
+
+    return run
+
+
+def saved(status: str) -> Recording:
+    """Load what was saved and check how its run ended."""
+    recording = load("run.json")
+    assert recording.meta.run.status == status
+    return recording
+
+
+def test_script_that_compiles(report: Cli) -> None:
+    ended = report(COMPILE)
+    assert ended.exit_code == 0
+    assert len(saved("ok").compiled) == 1
+
+
+def test_arguments_of_a_script(report: Cli) -> None:
+    ended = report(COMPILE + "import sys\nassert sys.argv[1:] == ['--lr', '3']\n", "--", "--lr", "3")
+    assert ended.exit_code == 0
+
+
+def test_output_of_a_script_does_not_mix_with_the_report(report: Cli) -> None:
+    ended = report("print('loss 0.3')\n" + COMPILE, "--format", "json")
+    assert ended.stdout.startswith("{")
+    assert "loss 0.3" in ended.stderr
+
+
+def test_script_that_raises(report: Cli) -> None:
+    ended = report(COMPILE + "raise ValueError('no data')\n")
+    assert ended.exit_code == 2
+    assert "ValueError: no data (source.py, line 4)" in ended.stderr
+    assert "Traceback" in ended.stderr
+    assert "compilescope itself failed" not in ended.stderr
+    assert len(saved("raised").compiled) == 1
+
+
+def test_script_that_exits_with_a_failure(report: Cli) -> None:
+    ended = report(COMPILE + "raise SystemExit(3)\n")
+    assert ended.exit_code == 2
+    assert "sys.exit(3)" in ended.stderr
+    assert len(saved("exited").compiled) == 1
+
+
+def test_script_that_exits_in_order(report: Cli) -> None:
+    assert report(COMPILE + "raise SystemExit(0)\n").exit_code == 0
+    saved("ok")
+
+
+def test_script_that_never_compiles(report: Cli) -> None:
+    ended = report("print('hello')\n")
+    assert ended.exit_code == 2
+    assert "NOTHING WAS COMPILED" in ended.stdout
+    assert "NOTHING WAS COMPILED" in ended.stderr
+    assert saved("ok").compiled == ()
+
+
+def test_script_that_is_interrupted(report: Cli) -> None:
+    assert report(COMPILE + "raise KeyboardInterrupt\n").exit_code == 130
+    assert len(saved("interrupted").compiled) == 1
+
+
+def test_file_that_does_not_exist(report: Cli) -> None:
+    report(COMPILE, name="model.py")
+    ended = CliRunner().invoke(main, ["report", "modle.py"])
+    assert (ended.exit_code, ended.stderr) == (2, "Error: modle.py does not exist. Did you mean model.py?\n")
+
+
+def test_syntax_error(report: Cli) -> None:
+    ended = report("def f(:\n")
+    assert (ended.exit_code, ended.stderr) == (2, "Error: source.py is no valid Python: invalid syntax (line 1).\n")
+
+
+def test_unknown_axis(report: Cli) -> None:
+    source = WORKLOAD + "@workload(axes=[Axis('height', [1])])\ndef w():\n    return print\n"
+    ended = report(source, "--sweep", "hieght=1,2")
+    assert ended.exit_code == 2
+    assert ended.stderr == ("Error: Workload 'w' has no axis 'hieght': its axes are height. Did you mean height?\n")
+
+
+def test_unknown_format(report: Cli) -> None:
+    ended = report(COMPILE, "--format", "yaml")
+    assert ended.exit_code == 2
+    assert ended.stderr == "Error: Unknown format 'yaml': the formats are text, json, json-lines and markdown.\n"
+
+
+def test_unknown_order(report: Cli) -> None:
+    source = WORKLOAD + "@workload\ndef w():\n    return print\n"
+    ended = report(source, "--order", "girdd")
+    assert ended.exit_code == 2
+    assert "the orders are grid, one_at_a_time and random" in ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--sweep", "n=1"], ["--device", "meta"], ["--parity"], ["--order", "grid"]])
+def test_option_that_a_script_cannot_follow(report: Cli, arguments: list[str]) -> None:
+    ended = report(COMPILE, *arguments)
+    assert ended.exit_code == 2
+    assert ended.stderr == (
+        f"Error: {arguments[0]} cannot be used with source.py: a script has no axes and no factory.\n"
+    )
+
+
+def test_arguments_for_a_workload(report: Cli) -> None:
+    ended = report(WORKLOAD + "@workload\ndef w():\n    return print\n", "--", "x")
+    assert ended.exit_code == 2
+    assert "take no arguments" in ended.stderr
+
+
+@pytest.mark.parametrize("text", ["n", "=1", "n=", "n=1,,2"])
+def test_sweep_that_cannot_be_read(report: Cli, text: str) -> None:
+    ended = report(WORKLOAD + "@workload\ndef w():\n    return print\n", "--sweep", text)
+    assert ended.exit_code == 2
+    assert "is not of the form AXIS=VALUE,VALUE" in ended.stderr
+
+
+def test_factory_that_returns_the_wrong_thing(report: Cli) -> None:
+    ended = report(WORKLOAD + "@workload\ndef w():\n    return torch.ones(3)\n")
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith("Error: The factory of workload 'w' returned Tensor, which cannot be called")
+
+
+def test_workload_without_a_device(report: Cli) -> None:
+    ended = report(WORKLOAD + "@workload\ndef w():\n    return print\n", "--device", "meta")
+    assert ended.exit_code == 2
+    assert "its factory has no parameter named device" in ended.stderr
+
+
+def test_point_that_raises_is_no_crash(report: Cli) -> None:
+    source = (
+        COMPILE
+        + WORKLOAD
+        + (
+            "@workload(axes=[Axis('n', [0, 3])])\ndef w():\n    def call(n):\n"
+            "        if n == 0:\n            raise ValueError('no tokens')\n        f(torch.ones(n))\n    return call\n"
+        )
+    )
+    ended = report(source)
+    assert ended.exit_code == 0
+    assert "1 of 2 sweep points raised" in ended.stderr
+    assert [point.status for point in saved("ok").sweeps[0].points] == ["error", "ok"]
+
+
+def test_targets_that_were_never_reached(report: Cli) -> None:
+    ended = report(COMPILE, "--target", "Blcok.*")
+    assert ended.exit_code == 2
+    assert "Blcok.*" in ended.stderr
+
+
+def test_setting_that_is_misspelt(report: Cli, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.compilescope]\nordr = 'grid'\n")
+    ended = report(COMPILE)
+    assert ended.exit_code == 2
+    assert "Unknown key 'ordr'" in ended.stderr
+
+
+def test_ctrl_c_in_a_sweep_saves_what_was_recorded(tmp_path: Path) -> None:
+    """A real signal to a real process: the report is written, and the shell is told 130."""
+    (tmp_path / "slow.py").write_text(
+        WORKLOAD + "import sys, time\n@workload(axes=[Axis('n', [3, 4, 5])])\ndef w():\n"
+        "    f = torch.compile(lambda x: x + 1, backend='eager')\n"
+        "    def call(n):\n        f(torch.ones(n))\n        if n == 4:\n"
+        "            print('ready', file=sys.stderr, flush=True)\n            time.sleep(60)\n    return call\n"
+    )
+    command = [sys.executable, "-m", "compilescope", "report", "slow.py", "--save", "run.json"]
+    process = subprocess.Popen(  # noqa: S603 (our own program)
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert any("ready" in line for line in process.stderr)
+    os.kill(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    recording = load(tmp_path / "run.json")
+    assert not recording.sweeps[0].completed
+    assert [point.values for point in recording.sweeps[0].points] == [{"n": 3}]
+    assert len(recording.compiled) == 2
+    assert "interrupted" in out

@@ -1,0 +1,265 @@
+"""The command line over saved recordings: routes, exit codes, and what goes to which stream. No torch here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from compilescope.analysis.kinds import KINDS
+from compilescope.cli import main
+from compilescope.commands import output
+from compilescope.commands.explain import break_registry, break_text
+from compilescope.errors import RecordingError
+from compilescope.record import Compilation, Meta, Recording, Run, Target
+from compilescope.render.registry import FORMATS
+from compilescope.storage import load, save
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+    Cli = Callable[..., Result]
+    Saver = Callable[[Recording], str]
+
+COMPILED = Compilation(id="0/0", code="m.py:f", outcome="compiled", seconds=0.1)
+
+
+def recording(*compilations: Compilation, run: Run | None = None, targets: tuple[Target, ...] = ()) -> Recording:
+    meta = Meta(
+        compilescope="0.1", torch="2.13.0", python="3.11", platform="Linux", device="cpu", counts_runs=True, run=run
+    )
+    return Recording(meta=meta, compilations=compilations, targets=targets)
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Saver:
+    """Save a recording in an empty working directory and return its path."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(made: object) -> str:
+        save(made, tmp_path / "run.json")
+        return "run.json"
+
+    return write
+
+
+@pytest.fixture
+def run() -> Cli:
+    """Run compilescope in this process."""
+    return lambda *arguments: CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+def in_process_of_its_own(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import compilescope",
+        "from compilescope.cli import main; main(['--help'], standalone_mode=False)",
+        "from compilescope.cli import main; main(['report', '--help'], standalone_mode=False)",
+        "from compilescope.cli import main; main(['explain', 'size'], standalone_mode=False)",
+        "from compilescope.cli import main; main(['explain', 'GB0170'], standalone_mode=False)",
+        "from compilescope.cli import main; main(['report', 'run.json'], standalone_mode=False)",
+    ],
+)
+def test_torch_is_not_imported_where_nothing_is_run(statement: str, saved: Saver) -> None:
+    saved(recording(COMPILED))
+    ended = in_process_of_its_own(f"{statement}\nimport sys\nassert 'torch' not in sys.modules, 'torch'")
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_module_can_be_run() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "compilescope", "--version"], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (ended.returncode, ended.stdout[:12]) == (0, "compilescope")
+
+
+def test_help_tells_the_exit_codes(run: Cli) -> None:
+    shown = run("report", "--help").output
+    assert "Exit codes: 0  reported" in shown
+    assert "130  interrupted" in shown
+
+
+def test_report_is_on_stdout_and_the_counts_on_stderr(run: Cli, saved: Saver) -> None:
+    ended = run("report", saved(recording(COMPILED)))
+    assert ended.exit_code == 0
+    assert "compilescope: 1 compilation of 1 code object" in ended.stderr
+    assert ended.stdout
+    assert "compilescope: 1 compilation of 1 code object" not in ended.stdout
+
+
+def test_quiet_keeps_the_counts_to_itself_and_the_alarms_not(run: Cli, saved: Saver) -> None:
+    assert run("report", saved(recording(COMPILED)), "-q").stderr == ""
+    assert "NOTHING WAS COMPILED" in run("report", saved(recording()), "-q").stderr
+
+
+def test_json_on_stdout_is_the_recording(run: Cli, saved: Saver, tmp_path: Path) -> None:
+    made = recording(COMPILED)
+    (tmp_path / "again.json").write_text(run("report", saved(made), "--format", "json").stdout)
+    assert load(tmp_path / "again.json") == made
+
+
+def test_formats_go_to_their_files_and_one_to_stdout(run: Cli, saved: Saver, tmp_path: Path) -> None:
+    ended = run("report", saved(recording(COMPILED)), "--format", "json:a.json", "--format", "markdown", "-o", "b.md")
+    assert (ended.exit_code, ended.stdout) == (0, "")
+    assert json.loads((tmp_path / "a.json").read_text())["meta"]["format"] == 1
+    assert (tmp_path / "b.md").read_text()
+
+
+def test_dash_is_stdout(run: Cli, saved: Saver) -> None:
+    source = saved(recording(COMPILED))
+    assert run("report", source, "--format", "json:-").stdout == run("report", source, "--format", "json").stdout
+
+
+def test_recording_can_be_saved_again(run: Cli, saved: Saver, tmp_path: Path) -> None:
+    run("report", saved(recording(COMPILED)), "--save", "copy.json")
+    assert load(tmp_path / "copy.json") == load(tmp_path / "run.json")
+
+
+@pytest.mark.parametrize("format_name", sorted(FORMATS))
+def test_no_colours_where_stdout_is_no_terminal(run: Cli, saved: Saver, format_name: str) -> None:
+    assert "\x1b[" not in run("report", saved(recording(COMPILED)), "--format", format_name).stdout
+
+
+def test_format_of_the_project_is_used_and_the_command_line_comes_first(run: Cli, saved: Saver, tmp_path: Path) -> None:
+    source = saved(recording(COMPILED))
+    (tmp_path / "pyproject.toml").write_text("[tool.compilescope]\nformat = 'json'\n")
+    assert run("report", source).stdout.startswith("{")
+    assert not run("report", source, "--format", "text").stdout.startswith("{")
+
+
+class TestExitCodes:
+    def test_nothing_compiled(self, run: Cli, saved: Saver) -> None:
+        ended = run("report", saved(recording()))
+        assert ended.exit_code == 2
+        assert "NOTHING WAS COMPILED" in ended.stderr
+        assert "NOTHING WAS COMPILED" in ended.stdout
+
+    @pytest.mark.parametrize(
+        ("end", "code"),
+        [
+            (Run(status="ok"), 0),
+            (Run(status="exited", exit_code=0), 0),
+            (Run(status="exited", exit_code=3), 2),
+            (Run(status="raised", error="ValueError: bad"), 2),
+            (Run(status="interrupted"), 130),
+        ],
+    )
+    def test_end_of_the_workload(self, run: Cli, saved: Saver, end: Run, code: int) -> None:
+        assert run("report", saved(recording(COMPILED, run=end))).exit_code == code
+
+    def test_none_of_the_targets_was_compiled(self, run: Cli, saved: Saver) -> None:
+        target = Target(selector="Block.*", status="never_reached", compiles=0)
+        ended = run("report", saved(recording(COMPILED, targets=(target,))))
+        assert ended.exit_code == 2
+        assert "never reached" in ended.stderr
+
+    def test_some_targets_were_compiled(self, run: Cli, saved: Saver) -> None:
+        missed = Target(selector="Block.*", status="never_reached", compiles=0)
+        inlined = Target(selector="norm", status="inlined", compiles=0)
+        assert run("report", saved(recording(COMPILED, targets=(missed, inlined)))).exit_code == 0
+
+    def test_report_that_could_not_be_written(self, run: Cli, saved: Saver, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> None:
+            message = "the disk is full."
+            raise RecordingError(message)
+
+        source = saved(recording(COMPILED))
+        monkeypatch.setattr(output, "write_atomically", fail)
+        ended = run("report", source, "--format", "json:a.json", "--format", "text")
+        assert ended.exit_code == 2
+        assert "error: the disk is full." in ended.stderr
+        assert ended.stdout, "the other format is delivered all the same"
+
+    def test_failure_of_compilescope_itself(self, saved: Saver, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("compilescope.commands.report.deliver", lambda *_, **__: 1 / 0)
+        ended = CliRunner().invoke(main, ["report", saved(recording(COMPILED))])
+        assert ended.exit_code == 2
+        assert "ZeroDivisionError" in ended.stderr
+        assert "compilescope itself failed" in ended.stderr
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (
+                ["--format", "jsno"],
+                "Unknown format 'jsno': the formats are text, json, json-lines and markdown. Did you",
+            ),
+            (["--format", "json:"], "names no file after the colon"),
+            (["--format", "json", "--format", "text"], "Two formats would go to stdout"),
+            (["--format", "json:a", "--format", "text:a"], "Two formats would go to a"),
+            (["--format", "json:a", "-o", "b"], "-o names a file for a format that has none"),
+            (["-o", "missing/a.txt"], "The folder missing does not exist."),
+            (["--save", "."], ". is a directory; give a file."),
+            (["--sweep", "n=1"], "--sweep cannot be used with run.json: a saved recording is not run again."),
+            (["--target", "f"], "--target cannot be used with run.json"),
+            (["--parity"], "--parity cannot be used with run.json"),
+            (["--", "x"], "Arguments after -- cannot be used with run.json"),
+            (["--nonsense"], "No such option"),
+        ],
+    )
+    def test_wrong_option_is_told_before_anything_is_done(
+        self, run: Cli, saved: Saver, arguments: list[str], sentence: str
+    ) -> None:
+        ended = run("report", saved(recording(COMPILED)), *arguments)
+        assert (ended.exit_code, ended.stdout) == (2, "")
+        assert sentence in ended.stderr
+
+    def test_missing_source(self, run: Cli) -> None:
+        assert run("report").exit_code == 2
+
+    @pytest.mark.parametrize("text", ["", "{", '{"x": 1}', "[]"])
+    def test_file_that_is_no_recording(self, run: Cli, tmp_path: Path, text: str) -> None:
+        (tmp_path / "run.json").write_text(text)
+        ended = run("report", str(tmp_path / "run.json"))
+        assert ended.exit_code == 2
+        assert ended.stderr.startswith("Error: ")
+        assert "Traceback" not in ended.stderr
+
+
+class TestExplain:
+    @pytest.mark.parametrize("kind", sorted(KINDS))
+    def test_every_kind(self, run: Cli, kind: str) -> None:
+        shown = run("explain", kind).stdout
+        assert shown.startswith(f"{kind} (")
+        assert KINDS[kind].meaning in " ".join(shown.split())
+        assert "{source}" not in shown
+
+    def test_spelling_is_forgiven(self, run: Cli) -> None:
+        assert run("explain", "View-Base").stdout == run("explain", "view_base").stdout
+
+    def test_graph_break(self, run: Cli) -> None:
+        shown = run("explain", "gb0170").stdout
+        assert shown.startswith("GB0170: Data-dependent branching\n\nDetected data-dependent branching")
+        assert "torch.cond" in shown
+
+    def test_every_graph_break_of_the_registry_can_be_shown(self) -> None:
+        for identity in break_registry():
+            assert break_text(identity).startswith(f"{identity}: ")
+
+    @pytest.mark.parametrize(
+        ("code", "sentence"),
+        [
+            ("veiw_base", "Did you mean view_base?"),
+            ("qqqq", "The kinds are size, zero_one"),
+            ("GB9999", "has no graph break GB9999"),
+        ],
+    )
+    def test_unknown_code(self, run: Cli, code: str, sentence: str) -> None:
+        ended = run("explain", code)
+        assert ended.exit_code == 2
+        assert sentence in ended.stderr

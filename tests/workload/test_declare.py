@@ -1,0 +1,99 @@
+"""A workload that contradicts itself is refused in one sentence, where it is declared or built."""
+
+from __future__ import annotations
+
+import pytest
+
+from compilescope.errors import WorkloadError
+from compilescope.workload.declare import Axis, Workload, workload
+
+
+def test_axis_keeps_the_order_and_the_repeats_of_its_values() -> None:
+    assert Axis("text_len", [77, 7, 77]).values == (77, 7, 77)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "sentence"),
+    [
+        ("text len", [1], "Axis 'text len' needs a name that can be a keyword argument."),
+        ("n", [], "Axis 'n' has no values."),
+        ("n", "123", "Axis 'n' needs a list of values, not the string '123'."),
+        ("n", [(1, 2)], r"Axis 'n' has the value \(1, 2\); values are bools, finite numbers, strings or None."),
+        ("n", [float("nan")], "Axis 'n' has the value nan; values are .*"),
+    ],
+)
+def test_axis_refuses(name: str, values: object, sentence: str) -> None:
+    with pytest.raises(WorkloadError, match=f"^{sentence}$"):
+        Axis(name, values)
+
+
+def test_decorated_factory_carries_its_declaration_and_can_still_be_called() -> None:
+    @workload(axes=[Axis("n", [1, 2])], targets=["Block.forward"])
+    def tiny() -> object:
+        return lambda n: n + 1
+
+    assert (tiny.name, tiny.axes, tiny.targets) == ("tiny", (Axis("n", [1, 2]),), ("Block.forward",))
+    assert tiny()(n=3) == 4
+    assert tiny.build()(n=4) == 5
+
+
+def test_decorator_without_parentheses_declares_a_workload_without_axes() -> None:
+    @workload
+    def tiny() -> object:
+        return lambda: "ran"
+
+    assert tiny.axes == ()
+    assert tiny.build()() == "ran"
+
+
+def test_name_can_be_given() -> None:
+    assert workload(name="the model")(lambda: print).name == "the model"
+
+
+def test_two_axes_of_one_name_are_refused() -> None:
+    with pytest.raises(WorkloadError, match="declares the axis 'n' twice"):
+        workload(axes=[Axis("n", [1]), Axis("n", [2])])(lambda: print)
+
+
+def test_factory_that_needs_an_argument_is_refused() -> None:
+    with pytest.raises(WorkloadError, match="The factory of workload 'build' needs config; "):
+
+        @workload
+        def build(config: object) -> object:
+            return config
+
+
+@pytest.mark.parametrize(
+    ("built", "axes", "sentence"),
+    [
+        (7, [], "returned int, which cannot be called"),
+        (lambda: None, ["n"], "does not take the axis n"),
+        (lambda n, m: (n, m), ["n"], "needs m, but its axes are n"),
+        (lambda m: m, [], "needs m, but it has no axes"),
+    ],
+)
+def test_factory_that_returns_the_wrong_thing_is_refused(built: object, axes: list[str], sentence: str) -> None:
+    declared = Workload(name="w", factory=lambda: built, axes=tuple(Axis(name, [1]) for name in axes))
+    with pytest.raises(WorkloadError, match=sentence):
+        declared.build()
+
+
+def test_callable_with_keywords_takes_any_axis() -> None:
+    declared = Workload(name="w", factory=lambda: lambda **point: point, axes=(Axis("n", [1]),))
+    assert declared.build()(n=1) == {"n": 1}
+
+
+def test_device_goes_to_a_factory_that_has_such_a_parameter() -> None:
+    declared = Workload(name="w", factory=lambda device="cpu": lambda: device)
+    assert declared.build()() == "cpu"
+    assert declared.build("meta")() == "meta"
+
+
+def test_device_is_refused_where_no_parameter_takes_it() -> None:
+    with pytest.raises(WorkloadError, match="'w' cannot be moved to 'meta': its factory has no parameter named device"):
+        Workload(name="w", factory=lambda: print).build("meta")
+
+
+def test_factory_that_needs_a_device_says_how_to_give_one() -> None:
+    with pytest.raises(WorkloadError, match="give one with --device"):
+        Workload(name="w", factory=lambda device: lambda: device).build()
