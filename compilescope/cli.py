@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 
 import click
@@ -26,9 +28,12 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            # click's own, and what it makes of a closed pipe (compilescope report ... | head).
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except BrokenPipeError:
+            # Whoever read the report has had enough (... | head); Python would complain again when it flushes.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(BROKEN)
         except Exception:  # noqa: BLE001 (the last resort: Python would exit 1, which means findings)
             click.echo(traceback.format_exc(), err=True)
             click.echo("compilescope itself failed: please report the traceback above.", err=True)

@@ -88,6 +88,13 @@ def test_script_that_exits_with_a_failure(report: Cli) -> None:
     assert len(saved("exited").compiled) == 1
 
 
+def test_script_that_goes_elsewhere(report: Cli, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    assert report("import os\nos.chdir('inner')\n" + COMPILE).exit_code == 0
+    (code,) = saved("ok").code_objects
+    assert code.file == "source.py"
+
+
 def test_script_that_exits_in_order(report: Cli) -> None:
     assert report(COMPILE + "raise SystemExit(0)\n").exit_code == 0
     saved("ok")
@@ -135,6 +142,12 @@ def test_unknown_order(report: Cli) -> None:
     ended = report(source, "--order", "girdd")
     assert ended.exit_code == 2
     assert "the orders are grid, one_at_a_time and random" in ended.stderr
+
+
+def test_seed_that_would_do_nothing(report: Cli) -> None:
+    ended = report(WORKLOAD + "@workload\ndef w():\n    return print\n", "--seed", "3")
+    assert ended.exit_code == 2
+    assert "--seed is for --order random; the order is grid." in ended.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--sweep", "n=1"], ["--device", "meta"], ["--parity"], ["--order", "grid"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -84,6 +85,22 @@ def test_module_can_be_run() -> None:
         [sys.executable, "-m", "compilescope", "--version"], capture_output=True, text=True, check=False, timeout=120
     )
     assert (ended.returncode, ended.stdout[:12]) == (0, "compilescope")
+
+
+def test_reader_that_has_had_enough_is_no_failure_of_compilescope(saved: Saver) -> None:
+    source = saved(recording(COMPILED))
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-m", "compilescope", "report", source],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (2, "")
 
 
 def test_help_tells_the_exit_codes(run: Cli) -> None:
@@ -200,10 +217,11 @@ class TestUsage:
                 "Unknown format 'jsno': the formats are text, json, json-lines and markdown. Did you",
             ),
             (["--format", "json:"], "names no file after the colon"),
-            (["--format", "json", "--format", "text"], "Two formats would go to stdout"),
-            (["--format", "json:a", "--format", "text:a"], "Two formats would go to a"),
+            (["--format", "json", "--format", "text"], "Two things would go to stdout"),
+            (["--format", "json:a", "--format", "text:a"], "Two things would go to a:"),
             (["--format", "json:a", "-o", "b"], "-o names a file for a format that has none"),
             (["-o", "missing/a.txt"], "The folder missing does not exist."),
+            (["--format", "json:a", "--save", "a"], "Two things would go to a:"),
             (["--save", "."], ". is a directory; give a file."),
             (["--sweep", "n=1"], "--sweep cannot be used with run.json: a saved recording is not run again."),
             (["--target", "f"], "--target cannot be used with run.json"),

@@ -82,7 +82,9 @@ def break_text(identity: str) -> str:
         msg = f"The installed torch has no graph break {identity} in its registry.{near}"
         raise UsageError(msg)
     entry = _readable(history)
-    lines = [f"{identity}: {entry['Gb_type']}", "", _wrapped(_unquoted(entry["Explanation"]))]
+    lines = [f"{identity}: {entry['Gb_type']}"]
+    if explanation := _unquoted(entry["Explanation"]):
+        lines += ["", _wrapped(explanation)]
     if entry["Hints"]:
         lines += ["", "Hints:", *(_wrapped(hint.strip(), start="  - ") for hint in entry["Hints"])]
     return "\n".join([*lines, "", f"Context:  {entry['Context']}", f"More:     {_SITE}/{identity.lower()}.html"])

@@ -29,15 +29,16 @@ class Route:
     path: Path | None = None
 
 
-def plan_routes(formats: Iterable[str], output: str | None) -> tuple[Route, ...]:
-    """Read ``FORMAT`` and ``FORMAT:FILE``, and check the places before anything is run.
+def plan_routes(formats: Iterable[str], output: str | None, saved: Path | None) -> tuple[Route, ...]:
+    """Read ``FORMAT`` and ``FORMAT:FILE``, and check all places before anything is run.
 
     Args:
         formats: as given; a file named ``-`` is stdout.
         output: the file for the one format that names none.
+        saved: where the recording goes.
 
     Raises:
-        UsageError: a format is unknown, two would share a place, or a file's folder is missing.
+        UsageError: a format is unknown, two would share a place, or a place cannot be written.
     """
     routes: list[Route] = []
     for text in formats:
@@ -53,24 +54,19 @@ def plan_routes(formats: Iterable[str], output: str | None) -> tuple[Route, ...]
     if output is not None and all(":" in text for text in formats):
         msg = "-o names a file for a format that has none, and every --format has one already."
         raise UsageError(msg)
-    places = [route.path for route in routes]
+    places = [route.path for route in routes] + ([] if saved is None else [saved])
     if len(set(places)) < len(places):
         twice = next(place for place in places if places.count(place) > 1)
-        msg = f"Two formats would go to {twice or 'stdout'}: give each a file as FORMAT:FILE."
+        msg = f"Two things would go to {twice or 'stdout'}: give each a file, as --format FORMAT:FILE."
         raise UsageError(msg)
     for place in places:
-        check_writable(place)
+        if place is not None:
+            _check_writable(place)
     return tuple(routes)
 
 
-def check_writable(place: Path | None) -> None:
-    """Check that a file could be made at ``place``: a long run must not end in a report that has nowhere to go.
-
-    Raises:
-        UsageError: it is a directory, or lies in a folder that is missing or read-only.
-    """
-    if place is None:
-        return
+def _check_writable(place: Path) -> None:
+    """Check that a file could be made at ``place``: a long run must not end in a report that has nowhere to go."""
     if place.is_dir():
         msg = f"{place} is a directory; give a file."
     elif not place.parent.is_dir():

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 import click
 
 from compilescope.analysis.summary import alarms, verdict
-from compilescope.commands.output import check_writable, deliver, plan_routes
+from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.verdict import exit_code
 from compilescope.config import load_config
 from compilescope.errors import UsageError
 from compilescope.storage import load
 from compilescope.workload.locate import RecordingSource, ScriptSource, locate
-from compilescope.workload.points import parse_order
+from compilescope.workload.points import RANDOM, parse_order
 
 if TYPE_CHECKING:
     from compilescope.commands.output import Route
     from compilescope.config import Config
     from compilescope.record import Recording
     from compilescope.workload.locate import Source
+    from compilescope.workload.points import Order
 
 _HELP = """Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
 break, every call that ran eager.
@@ -92,8 +93,7 @@ def report(context: click.Context, /, **options: object) -> None:
     """Run a source and show the recording."""
     request = Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
     config = load_config(Path.cwd(), os.environ)
-    routes = plan_routes(request.formats or config.format, request.output)
-    check_writable(request.save_to)
+    routes = plan_routes(request.formats or config.format, request.output, request.save_to)
     recording = _obtain(locate(request.source), request, config)
     failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
     _say(recording, request, routes)
@@ -114,7 +114,7 @@ def _obtain(source: Source, request: Request, config: Config) -> Recording:
     settings = session.Settings(
         patterns=request.target or config.targets,
         values=_values(request.sweep),
-        order=parse_order(request.order or config.order, seed=config.seed if request.seed is None else request.seed),
+        order=_order(request, config),
         parity=config.parity if request.parity is None else request.parity,
         device=request.device,
         count_runs=config.count_runs if request.count_runs is None else request.count_runs,
@@ -128,6 +128,14 @@ def _obtain(source: Source, request: Request, config: Config) -> Recording:
         msg = f"{request.source} declares workloads, which take no arguments; only a script does."
         raise UsageError(msg)
     return session.record_workloads(source, settings)
+
+
+def _order(request: Request, config: Config) -> Order:
+    order = parse_order(request.order or config.order, seed=config.seed if request.seed is None else request.seed)
+    if request.seed is not None and order.name != RANDOM:
+        msg = f"--seed is for --order random; the order is {order}."
+        raise UsageError(msg)
+    return order
 
 
 def _refuse(request: Request, why: str, *, also: tuple[str, ...] = (), keep: tuple[str, ...] = ()) -> None:

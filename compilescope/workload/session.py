@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -63,7 +64,9 @@ def record_script(source: ScriptSource, arguments: Sequence[str], settings: Sett
     What the script prints to ``sys.stdout`` goes to stderr: stdout belongs to the report.
     """
     with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
-        run = run_script(source.path, arguments)
+        # Paths, ours and those in the recording, hold for the folder that the user is in, wherever the script goes.
+        with contextlib.chdir(Path.cwd()):
+            run = run_script(source.path, arguments)
         recording = scope.recording
     return _ended(recording, run)
 
@@ -77,9 +80,9 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
     """
     with importable(source), contextlib.redirect_stdout(sys.stderr):
         workloads = _with_values(load_workloads(source), settings.values)
-        targets = [target for one in workloads for target in one.targets]
-        with observe([*targets, *settings.patterns], count_runs=settings.count_runs) as scope:
-            run = _sweep_each(workloads, scope, settings)
+        with observe(_targets(workloads, settings.patterns), count_runs=settings.count_runs) as scope:
+            with contextlib.chdir(Path.cwd()):
+                run = _sweep_each(workloads, scope, settings)
             recording = scope.recording
     if settings.device == "meta":
         # The recorder names the machine's device; what ran on meta ran on none.
@@ -90,6 +93,12 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
 def _ended(recording: Recording, run: Run) -> Recording:
     meta = msgspec.structs.replace(recording.meta, run=run)
     return with_axes(msgspec.structs.replace(recording, meta=meta))
+
+
+def _targets(workloads: Sequence[Workload], patterns: Sequence[str]) -> list[object]:
+    """Return every target once; what a user gives need not be hashable."""
+    wanted = [*(target for one in workloads for target in one.targets), *patterns]
+    return list({target if isinstance(target, str) else id(target): target for target in wanted}.values())
 
 
 def _with_values(workloads: Sequence[Workload], values: Mapping[str, Sequence[str]]) -> list[Workload]:
