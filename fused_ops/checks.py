@@ -31,14 +31,14 @@ def _check_dtypes(named: dict[str, torch.Tensor], weights: dict[str, torch.Tenso
             raise TypeError(msg)
     (weight_name, weight), *other_weights = weights.items()
     if weight.dtype not in {first.dtype, torch.float32}:
-        msg = f"{weight_name} must be {first.dtype} or torch.float32, got {weight.dtype}"
+        msg = f"{weight_name} must be torch.float32 or {first.dtype} as {first_name}, got {weight.dtype}"
         raise TypeError(msg)
     for name, x in other_weights:
         if x.dtype != weight.dtype:
             msg = f"{name} is {x.dtype} but {weight_name} is {weight.dtype}"
             raise TypeError(msg)
     if table.dtype not in {first.dtype, torch.float32}:
-        msg = f"table must be {first.dtype} or torch.float32, got {table.dtype}"
+        msg = f"table must be torch.float32 or {first.dtype} as {first_name}, got {table.dtype}"
         raise TypeError(msg)
 
 
