@@ -7,8 +7,9 @@ Which axis that is follows from the sweep, not from the guards:
   one forward, or a state that changed. The same holds at a point that was visited before.
 - Where one axis moved, it is that one.
 - Code that is reached for the first time later on is compared with the first point.
-- Where several moved, it is the one whose old and new value the cause names; else the one whose
-  value is new; else those that alone separate this point from one visited before; else all.
+- Where several moved, it is the one whose old and new value a cause names, and with it, if another
+  cause names no axis, the one whose value is new; else the one whose value is new; else those that
+  alone separate this point from one visited before; else all.
 
 An attempt that met the recompile limit or failed needed a graph as much as one that got it, so it
 counts.
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from compilescope.record import Compilation, Failure, Scalar, Sweep
 
@@ -120,35 +121,50 @@ def charges_of(event: Event) -> list[Charge]:
     """Return the axes and values that the event is laid to; none where it is no axis' doing."""
     if event.revisited:
         return []
-    kinds = tuple(dict.fromkeys(cause.kind for cause in event.causes if cause.kind is not None))
-    return [Charge(axis, value, kinds) for axis in _blamed(event) for value in _blamed_values(axis, event, kinds)]
+    return [
+        Charge(axis, value, kinds)
+        for axis, kinds in _blamed(event).items()
+        for value in _blamed_values(axis, event, kinds)
+    ]
 
 
-def _blamed(event: Event) -> tuple[str, ...]:
+def _blamed(event: Event) -> dict[str, tuple[str, ...]]:
+    """Return the axes to blame, each with the kinds of the causes that speak against it."""
     if event.old is None:
         # Nothing tells which entry came near: any axis that ever had another value may be to blame.
         changed = tuple(axis for axis in event.point if any(axis in moved(p, event.point) for p in event.before))
     else:
         changed = moved(event.old, event.point)
-    if len(changed) < 2:  # noqa: PLR2004 (none or one leaves no choice)
-        return changed
-    return _named_by_causes(changed, event) or _of_new_value(changed, event) or _alone_apart(changed, event) or changed
+    if len(changed) > 1:
+        if named := _named_by_causes(changed, event):
+            return named
+        changed = _of_new_value(changed, event) or _alone_apart(changed, event) or changed
+    return dict.fromkeys(changed, _kinds(event.causes))
 
 
-def _named_by_causes(changed: Sequence[str], event: Event) -> tuple[str, ...]:
-    """Return the axes whose old and new values are the expected and actual values of a cause."""
-    if event.old is None:
-        return ()
-    old = event.old
-    return tuple(
-        axis
-        for axis in changed
-        if any(
-            cause.actual == str(event.point[axis])
-            and (cause.expected == str(old[axis]) or _INTEGER.fullmatch(cause.expected) is None)
-            for cause in event.causes
-        )
-    )
+def _kinds(causes: Iterable[Failure]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(cause.kind for cause in causes if cause.kind is not None))
+
+
+def _named_by_causes(changed: Sequence[str], event: Event) -> dict[str, tuple[str, ...]]:
+    """Return the axes whose old and new values are the expected and actual values of a cause.
+
+    A cause that names no axis (tokens are height times width) is laid to the other axes with a new value.
+    """
+    naming = {axis: [cause for cause in event.causes if _names(cause, axis, event)] for axis in changed}
+    named = {axis: _kinds(causes) for axis, causes in naming.items() if causes}
+    nameless = [cause for cause in event.causes if not any(cause in causes for causes in naming.values())]
+    if named and nameless:
+        others = [axis for axis in changed if axis not in named]
+        named |= dict.fromkeys(_of_new_value(others, event), _kinds(nameless))
+    return named
+
+
+def _names(cause: Failure, axis: str, event: Event) -> bool:
+    if event.old is None or cause.actual != str(event.point[axis]):
+        return False
+    # "expected >= 2" names no value; where an old value is named, it must be this axis' own.
+    return cause.expected == str(event.old[axis]) or _INTEGER.fullmatch(cause.expected) is None
 
 
 def _of_new_value(changed: Sequence[str], event: Event) -> tuple[str, ...]:

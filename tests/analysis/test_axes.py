@@ -182,6 +182,23 @@ class TestSeveralAxesMoved:
         story = Story({"h": (3, 5), "t": (7, 5)}).compiled(0).compiled(3, 0, cause("size", "7", "5"))
         assert story.summary == {"h": FREE, "t": compiles(5)}
 
+    def test_each_cause_names_its_own(self) -> None:
+        story = Story({"h": (3, 5), "t": (7, 0)}).compiled(0)
+        story.compiled(3, 0, cause("size", "3", "5"), cause("zero_one", ">= 2", "0"))
+        assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
+
+    def test_cause_that_names_none_is_laid_to_the_other_one_whose_value_is_new(self) -> None:
+        """Tokens are the height times seven, and no axis has that value."""
+        story = Story({"h": (3, 5), "t": (0, 7)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "7"))
+        story.compiled(2, 1, cause("size", "21", "35"), cause("zero_one", ">= 2", "0"))
+        assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
+
+    def test_cause_that_names_none_is_not_laid_to_a_value_that_was_seen(self) -> None:
+        """The joint length follows from the text length that was named; the height was there before."""
+        story = Story({"t": (7, 0), "h": (3, 5)}).compiled(0)
+        story.compiled(3, 0, cause("size", "10", "5"), cause("zero_one", ">= 2", "0"))
+        assert story.summary == {"t": compiles(0, because=("zero_one",)), "h": FREE}
+
     def test_the_one_whose_value_is_new(self) -> None:
         """At (5, 7) the text length was seen before; only the height can be to blame."""
         story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(1, 0, cause("size", "7", "77"))
