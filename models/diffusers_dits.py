@@ -82,13 +82,13 @@ class Dit:
     empty_text: bool = False
     declare_blocks: bool = False
 
-    def build(self, *, size: str = "tiny", device: str = "cpu", dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-        """Return the model in eval mode with seeded weights.
+    def build(self, *, size: str = "tiny", device: str = "cpu", **tiny: Any) -> torch.nn.Module:  # noqa: ANN401 (any setting)
+        """Return the model in eval mode with seeded float32 weights.
 
         Args:
             size: ``tiny`` or ``full``.
             device: ``meta`` builds without weights.
-            dtype: of the weights.
+            tiny: settings that replace those of the tiny configuration; the full one stands as released.
 
         Raises:
             ValueError: ``size`` is neither.
@@ -100,10 +100,11 @@ class Dit:
             raise ValueError(msg)
         torch.manual_seed(0)
         with torch.device(device):
-            model: torch.nn.Module = getattr(diffusers, self.class_name)(**(self.tiny if size == "tiny" else self.full))
+            settings = {**self.tiny, **tiny} if size == "tiny" else self.full
+            model: torch.nn.Module = getattr(diffusers, self.class_name)(**settings)
         if self.declare_blocks:
             model._repeated_blocks = list(self.blocks)  # noqa: SLF001 (what compile_repeated_blocks reads)
-        return model.eval().to(dtype)
+        return model.eval()
 
     def call(self, model: torch.nn.Module, size: Size) -> torch.Tensor:
         """Run the model at ``size`` without gradients and return its output tensor or first list item."""

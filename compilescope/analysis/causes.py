@@ -6,11 +6,12 @@ are bare facts, and returns one in which they are causes.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from compilescope.analysis.kinds import KINDS, SHAPE
+from compilescope.analysis.kinds import KINDS, LAYOUT, SHAPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,14 +19,20 @@ if TYPE_CHECKING:
     from compilescope.record import Compilation, EntryMiss, Failure, Recompile, Recording
 
 _ZERO_ONE: Final = ("0", "1")
+_PROPERTY: Final = re.compile(
+    r"(?:\.(?:size|stride|dim|storage_offset)\(\)(?:\[\d+\])?|\.(?:dtype|device|requires_grad|_base))$"
+)
 
 _TENSOR_PARTS: Final[Mapping[str, str]] = {
     "rank": "rank",
     "stride": "stride",
+    "memory_format": "memory_format",
     "dtype": "dtype",
     "device": "device",
     "requires_grad": "requires_grad",
     "inference": "inference_tensor",
+    "inference_mode": "global_state",
+    "autocast": "global_state",
     "dispatch_keys": "dispatch_keys",
     "class": "tensor_type",
 }
@@ -33,6 +40,7 @@ _EXPRESSION_FORMS: Final[Mapping[str, str]] = {
     "base": "view_base",
     "stride": "stride",
     "dense_stride": "stride",
+    "memory_format": "memory_format",
     "storage_offset": "storage_offset",
     "divisible": "divisibility",
     "at_least_two": "zero_one",
@@ -80,6 +88,10 @@ def kind_of(failure: Failure) -> str:
     direct = _DIRECT.get(failure.guard_type)
     if direct is not None:
         return direct
+    return _form_kind(failure)
+
+
+def _form_kind(failure: Failure) -> str:
     if failure.part is not None and failure.part in _EXPRESSION_FORMS:
         return (
             "guard_error" if failure.raised is not None and failure.part != "base" else _EXPRESSION_FORMS[failure.part]
@@ -115,6 +127,8 @@ def _type_kind(failure: Failure) -> str:
 def _identity_kind(failure: Failure) -> str:
     if _is_none(failure):
         return "none_vs_value"
+    if failure.part == "member":
+        return _value_kind(failure)
     if failure.expected_type in ("function", "code", "builtin_function_or_method", "method"):
         return "function_id"
     return "object_id"
@@ -163,6 +177,18 @@ def _missing_kind(failure: Failure) -> str:
     return "dict_keys" if failure.holder == "dict" else "guard_error"
 
 
+_LAMBDA_PARTS: Final[Mapping[str, str]] = {
+    "subclass_metadata": "subclass_metadata",
+    "opaque": "python_value",
+    "functorch": "dispatch_keys",
+    "saved_tensors_hooks": "global_state",
+}
+
+
+def _lambda_kind(failure: Failure) -> str:
+    return _LAMBDA_PARTS.get(failure.part or "") or _form_kind(failure)
+
+
 _BY_TYPE: Final[Mapping[str, Callable[[Failure], str]]] = {
     "TENSOR_MATCH": _tensor_kind,
     "TYPE_MATCH": _type_kind,
@@ -175,13 +201,19 @@ _BY_TYPE: Final[Mapping[str, Callable[[Failure], str]]] = {
     "LENGTH_CHECK": _length_kind,
     "DICT_CONTAINS": _contains_kind,
     "MISSING": _missing_kind,
+    "LAMBDA_GUARD": _lambda_kind,
 }
 
 
 def classify(failure: Failure) -> Failure:
     """Return the failure with its kind and advice."""
     kind = kind_of(failure)
-    return replace(failure, kind=kind, advice=KINDS[kind].advice.replace("{source}", failure.source))
+    return replace(failure, kind=kind, advice=KINDS[kind].advice.replace("{source}", _value_of(failure.source)))
+
+
+def _value_of(source: str) -> str:
+    """Return the value whose property a source is: advice speaks of ``x``, not of ``x.stride()[0]``."""
+    return _PROPERTY.sub("", source)
 
 
 def explain_entry(entry: EntryMiss) -> EntryMiss:
@@ -192,14 +224,18 @@ def explain_entry(entry: EntryMiss) -> EntryMiss:
 
 def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
     changed = tuple(f for f in failing if f.guard_type == "TENSOR_MATCH" and f.part in ("size", "rank"))
-    sized = {name.partition(".size()")[0]: name for f in failing if _is_of_shape(f) for name in (f.source, *f.symbols)}
+    sized = {_value_of(name): name for f in failing if _is_of_shape(f) for name in (f.source, *f.symbols)}
+    reshaped = {_value_of(f.source): f.source for f in failing if f.part in ("rank", "memory_format")}
     marked: list[Failure] = []
     roots: dict[tuple[str, str | None], Failure] = {}
     for failure in failing:
         cause = failure.consequence_of or _follows(failure, changed)
-        if cause is None and failure.part == "dense_stride":
+        if cause is None and failure.part == "dense_stride" and _value_of(failure.source) in sized:
             # The strides of a contiguous tensor are what its sizes make them: where those fail, these do.
-            cause = sized.get(failure.source.partition(".stride()")[0])
+            cause = sized.get(_value_of(failure.source))
+        elif cause is None and KINDS[failure.kind or "unknown"].family == LAYOUT and failure.guard_type != "TENSOR_MATCH":
+            # Of a tensor of another rank or memory format, the relations between its strides say nothing.
+            cause = reshaped.get(_value_of(failure.source))
         key = (failure.source, failure.kind)
         if cause is None and key in roots:
             # One change fails several guards of one value: an input that is no longer a view, a reordered dict.
@@ -280,8 +316,9 @@ def _alternatives(closest: str, roots: Mapping[str, tuple[Failure, ...]]) -> tup
     return tuple(found)
 
 
-def _signature(failures: Iterable[Failure]) -> frozenset[tuple[str | None, str]]:
-    return frozenset((failure.kind, failure.source) for failure in failures)
+def _signature(failures: Iterable[Failure]) -> frozenset[tuple[str, str]]:
+    # By family: an entry off by the size of an input and one off by 0 or 1 of it are off by the same thing.
+    return frozenset((KINDS[failure.kind or "unknown"].family, failure.source) for failure in failures)
 
 
 def explain_compilation(compilation: Compilation) -> Compilation:

@@ -191,7 +191,7 @@ class Recorder:
         rank = os.environ.get("RANK")
         return Meta(
             compilescope=__version__,
-            torch=torch.__version__,
+            torch=str(torch.__version__),
             python=platform.python_version(),
             platform=f"{platform.system()} {platform.machine()}",
             device=torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
