@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Cli = Callable[..., Result]
 
 COMPILE = "import torch\nf = torch.compile(lambda x: x + 1, backend='eager')\nf(torch.ones(3))\n"
-WORKLOAD = "import torch\nfrom compilescope.workload.declare import Axis, workload\n"
+WORKLOAD = "import torch\nfrom compilescope import Axis, workload\n"
 
 
 @pytest.fixture(autouse=True)

@@ -157,127 +157,135 @@ def test_format_of_the_project_is_used_and_the_command_line_comes_first(run: Cli
     assert not run("report", source, "--format", "text").stdout.startswith("{")
 
 
-class TestExitCodes:
-    def test_nothing_compiled(self, run: Cli, saved: Saver) -> None:
-        ended = run("report", saved(recording()))
-        assert ended.exit_code == 2
-        assert "NOTHING WAS COMPILED" in ended.stderr
-        assert "NOTHING WAS COMPILED" in ended.stdout
-
-    @pytest.mark.parametrize(
-        ("end", "code"),
-        [
-            (Run(status="ok"), 0),
-            (Run(status="exited", exit_code=0), 0),
-            (Run(status="exited", exit_code=3), 2),
-            (Run(status="raised", error="ValueError: bad"), 2),
-            (Run(status="interrupted"), 130),
-        ],
-    )
-    def test_end_of_the_workload(self, run: Cli, saved: Saver, end: Run, code: int) -> None:
-        assert run("report", saved(recording(COMPILED, run=end))).exit_code == code
-
-    def test_none_of_the_targets_was_compiled(self, run: Cli, saved: Saver) -> None:
-        target = Target(selector="Block.*", status="never_reached", compiles=0)
-        ended = run("report", saved(recording(COMPILED, targets=(target,))))
-        assert ended.exit_code == 2
-        assert "never reached" in ended.stderr
-
-    def test_some_targets_were_compiled(self, run: Cli, saved: Saver) -> None:
-        missed = Target(selector="Block.*", status="never_reached", compiles=0)
-        inlined = Target(selector="norm", status="inlined", compiles=0)
-        assert run("report", saved(recording(COMPILED, targets=(missed, inlined)))).exit_code == 0
-
-    def test_report_that_could_not_be_written(self, run: Cli, saved: Saver, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(*_: object) -> None:
-            message = "the disk is full."
-            raise RecordingError(message)
-
-        source = saved(recording(COMPILED))
-        monkeypatch.setattr(output, "write_atomically", fail)
-        ended = run("report", source, "--format", "json:a.json", "--format", "text")
-        assert ended.exit_code == 2
-        assert "error: the disk is full." in ended.stderr
-        assert ended.stdout, "the other format is delivered all the same"
-
-    def test_failure_of_compilescope_itself(self, saved: Saver, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("compilescope.commands.report.deliver", lambda *_, **__: 1 / 0)
-        ended = CliRunner().invoke(main, ["report", saved(recording(COMPILED))])
-        assert ended.exit_code == 2
-        assert "ZeroDivisionError" in ended.stderr
-        assert "compilescope itself failed" in ended.stderr
+def test_exit_code_nothing_compiled(run: Cli, saved: Saver) -> None:
+    ended = run("report", saved(recording()))
+    assert ended.exit_code == 2
+    assert "NOTHING WAS COMPILED" in ended.stderr
+    assert "NOTHING WAS COMPILED" in ended.stdout
 
 
-class TestUsage:
-    @pytest.mark.parametrize(
-        ("arguments", "sentence"),
-        [
-            (
-                ["--format", "jsno"],
-                "Unknown format 'jsno': the formats are text, json, json-lines and markdown. Did you",
-            ),
-            (["--format", "json:"], "names no file after the colon"),
-            (["--format", "json", "--format", "text"], "Two things would go to stdout"),
-            (["--format", "json:a", "--format", "text:a"], "Two things would go to a:"),
-            (["--format", "json:a", "-o", "b"], "-o names a file for a format that has none"),
-            (["-o", "missing/a.txt"], "The folder missing does not exist."),
-            (["--format", "json:a", "--save", "a"], "Two things would go to a:"),
-            (["--save", "."], ". is a directory; give a file."),
-            (["--sweep", "n=1"], "--sweep cannot be used with run.json: a saved recording is not run again."),
-            (["--target", "f"], "--target cannot be used with run.json"),
-            (["--parity"], "--parity cannot be used with run.json"),
-            (["--", "x"], "Arguments after -- cannot be used with run.json"),
-            (["--nonsense"], "No such option"),
-        ],
-    )
-    def test_wrong_option_is_told_before_anything_is_done(
-        self, run: Cli, saved: Saver, arguments: list[str], sentence: str
-    ) -> None:
-        ended = run("report", saved(recording(COMPILED)), *arguments)
-        assert (ended.exit_code, ended.stdout) == (2, "")
-        assert sentence in ended.stderr
-
-    def test_missing_source(self, run: Cli) -> None:
-        assert run("report").exit_code == 2
-
-    @pytest.mark.parametrize("text", ["", "{", '{"x": 1}', "[]"])
-    def test_file_that_is_no_recording(self, run: Cli, tmp_path: Path, text: str) -> None:
-        (tmp_path / "run.json").write_text(text)
-        ended = run("report", str(tmp_path / "run.json"))
-        assert ended.exit_code == 2
-        assert ended.stderr.startswith("Error: ")
-        assert "Traceback" not in ended.stderr
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (Run(status="ok"), 0),
+        (Run(status="exited", exit_code=0), 0),
+        (Run(status="exited", exit_code=3), 2),
+        (Run(status="raised", error="ValueError: bad"), 2),
+        (Run(status="interrupted"), 130),
+    ],
+)
+def test_exit_code_end_of_the_workload(run: Cli, saved: Saver, end: Run, code: int) -> None:
+    assert run("report", saved(recording(COMPILED, run=end))).exit_code == code
 
 
-class TestExplain:
-    @pytest.mark.parametrize("kind", sorted(KINDS))
-    def test_every_kind(self, run: Cli, kind: str) -> None:
-        shown = run("explain", kind).stdout
-        assert shown.startswith(f"{kind} (")
-        assert KINDS[kind].meaning in " ".join(shown.split())
-        assert "{source}" not in shown
+def test_exit_code_none_of_the_targets_was_compiled(run: Cli, saved: Saver) -> None:
+    target = Target(selector="Block.*", status="never_reached", compiles=0)
+    ended = run("report", saved(recording(COMPILED, targets=(target,))))
+    assert ended.exit_code == 2
+    assert "never reached" in ended.stderr
 
-    def test_spelling_is_forgiven(self, run: Cli) -> None:
-        assert run("explain", "View-Base").stdout == run("explain", "view_base").stdout
 
-    def test_graph_break(self, run: Cli) -> None:
-        shown = run("explain", "gb0170").stdout
-        assert shown.startswith("GB0170: Data-dependent branching\n\nDetected data-dependent branching")
-        assert "torch.cond" in shown
+def test_exit_code_some_targets_were_compiled(run: Cli, saved: Saver) -> None:
+    missed = Target(selector="Block.*", status="never_reached", compiles=0)
+    inlined = Target(selector="norm", status="inlined", compiles=0)
+    assert run("report", saved(recording(COMPILED, targets=(missed, inlined)))).exit_code == 0
 
-    def test_every_graph_break_of_the_registry_can_be_shown(self) -> None:
-        for identity in break_registry():
-            assert break_text(identity).startswith(f"{identity}: ")
 
-    @pytest.mark.parametrize(
-        ("code", "sentence"),
-        [
-            ("veiw_base", "Did you mean view_base?"),
-            ("qqqq", "The kinds are size, zero_one"),
-            ("GB9999", "has no graph break GB9999"),
-        ],
-    )
-    def test_unknown_code(self, run: Cli, code: str, sentence: str) -> None:
-        ended = run("explain", code)
-        assert ended.exit_code == 2
-        assert sentence in ended.stderr
+def test_exit_code_report_that_could_not_be_written(run: Cli, saved: Saver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        message = "the disk is full."
+        raise RecordingError(message)
+
+    source = saved(recording(COMPILED))
+    monkeypatch.setattr(output, "write_atomically", fail)
+    ended = run("report", source, "--format", "json:a.json", "--format", "text")
+    assert ended.exit_code == 2
+    assert "error: the disk is full." in ended.stderr
+    assert ended.stdout, "the other format is delivered all the same"
+
+
+def test_exit_code_failure_of_compilescope_itself(saved: Saver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compilescope.commands.report.deliver", lambda *_, **__: 1 / 0)
+    ended = CliRunner().invoke(main, ["report", saved(recording(COMPILED))])
+    assert ended.exit_code == 2
+    assert "ZeroDivisionError" in ended.stderr
+    assert "compilescope itself failed" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--format", "jsno"],
+            "Unknown format 'jsno': the formats are text, json, json-lines and markdown. Did you",
+        ),
+        (["--format", "json:"], "names no file after the colon"),
+        (["--format", "json", "--format", "text"], "Two things would go to stdout"),
+        (["--format", "json:a", "--format", "text:a"], "Two things would go to a:"),
+        (["--format", "json:a", "-o", "b"], "-o names a file for a format that has none"),
+        (["-o", "missing/a.txt"], "The folder missing does not exist."),
+        (["--format", "json:a", "--save", "a"], "Two things would go to a:"),
+        (["--save", "."], ". is a directory; give a file."),
+        (["--sweep", "n=1"], "--sweep cannot be used with run.json: a saved recording is not run again."),
+        (["--target", "f"], "--target cannot be used with run.json"),
+        (["--parity"], "--parity cannot be used with run.json"),
+        (["--", "x"], "Arguments after -- cannot be used with run.json"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_wrong_option_is_told_before_anything_is_done(
+    run: Cli, saved: Saver, arguments: list[str], sentence: str
+) -> None:
+    ended = run("report", saved(recording(COMPILED)), *arguments)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert sentence in ended.stderr
+
+
+def test_usage_missing_source(run: Cli) -> None:
+    assert run("report").exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"x": 1}', "[]"])
+def test_usage_file_that_is_no_recording(run: Cli, tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    ended = run("report", str(tmp_path / "run.json"))
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith("Error: ")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_explain_every_kind(run: Cli, kind: str) -> None:
+    shown = run("explain", kind).stdout
+    assert shown.startswith(f"{kind} (")
+    assert KINDS[kind].meaning in " ".join(shown.split())
+    assert "{source}" not in shown
+
+
+def test_explain_spelling_is_forgiven(run: Cli) -> None:
+    assert run("explain", "View-Base").stdout == run("explain", "view_base").stdout
+
+
+def test_explain_graph_break(run: Cli) -> None:
+    shown = run("explain", "gb0170").stdout
+    assert shown.startswith("GB0170: Data-dependent branching\n\nDetected data-dependent branching")
+    assert "torch.cond" in shown
+
+
+def test_explain_every_graph_break_of_the_registry_can_be_shown() -> None:
+    for identity in break_registry():
+        assert break_text(identity).startswith(f"{identity}: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("veiw_base", "Did you mean view_base?"),
+        ("qqqq", "The kinds are size, zero_one"),
+        ("GB9999", "has no graph break GB9999"),
+    ],
+)
+def test_explain_unknown_code(run: Cli, code: str, sentence: str) -> None:
+    ended = run("explain", code)
+    assert ended.exit_code == 2
+    assert sentence in ended.stderr

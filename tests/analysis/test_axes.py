@@ -47,6 +47,7 @@ class Story:
 
     @property
     def points(self) -> list[dict[str, Scalar]]:
+        """What the sweep visits."""
         return self.order.points([Axis(name, values) for name, values in self.axes.items()])
 
     def compiled(
@@ -81,6 +82,7 @@ class Story:
 
     @property
     def sweep(self) -> Sweep:
+        """The sweep, not summarised."""
         points = tuple(
             SweepPoint(values=values, status="error" if place in self.failing else "ok", seconds=0.1)
             for place, values in enumerate(self.points)
@@ -89,10 +91,12 @@ class Story:
 
     @property
     def summary(self) -> dict[str, AxisSummary]:
+        """What is said of its axes."""
         return summarise(self.sweep, self.compilations)
 
     @property
     def recording(self) -> Recording:
+        """The sweep with its compilations."""
         meta = Meta(compilescope="1", torch="2", python="3", platform="Linux", device="cpu")
         return Recording(meta=meta, compilations=tuple(self.compilations), sweeps=(self.sweep,))
 
@@ -141,130 +145,146 @@ def test_state_that_changed_by_the_return_to_the_start_is_laid_to_no_axis() -> N
     assert story.compiled({"n": 3}, 1, cause("module_attr_int")).summary == {"n": compiles(5)}
 
 
-class TestZeroAndOne:
-    def test_axis_free_but_for_zero_and_one(self) -> None:
-        story = Story({"t": (7, 77, 0, 1)}).compiled(0)
-        story.compiled(2, 0, cause("zero_one", ">= 2", "0")).compiled(3, 0, cause("zero_one", ">= 2", "1"))
-        assert story.summary == {"t": compiles(0, 1, because=("zero_one",), free_except=(0, 1))}
-
-    def test_sweep_that_starts_at_zero_blames_zero(self) -> None:
-        story = Story({"t": (0, 4, 77)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "4"))
-        assert story.summary == {"t": compiles(0, because=("zero_one",), free_except=(0,))}
-
-    def test_sweep_that_starts_at_zero_and_one_blames_both(self) -> None:
-        story = Story({"t": (0, 1, 7, 77)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "1"))
-        story.compiled(2, 1, cause("zero_one", "1", "7"))
-        assert story.summary == {"t": compiles(0, 1, because=("zero_one",), free_except=(0, 1))}
-
-    def test_compilation_for_another_reason_too_is_laid_to_the_new_value(self) -> None:
-        story = Story({"t": (0, 4, 77)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "4"), cause("dtype"))
-        assert story.summary == {"t": compiles(4, because=("zero_one", "dtype"))}
-
-    def test_one_other_value_is_not_seen_to_be_free(self) -> None:
-        story = Story({"b": (2, 1)}).compiled(0).compiled(1, 0, cause("zero_one", ">= 2", "1"))
-        assert story.summary == {"b": compiles(1, because=("zero_one",))}
-
-    def test_booleans_are_no_sizes(self) -> None:
-        story = Story({"cfg": (False, True)}).compiled(0).compiled(1, 0, cause("python_bool", "False", "True"))
-        assert story.summary == {"cfg": compiles(*[True], because=("python_bool",))}
-
-    def test_one_and_true_are_two_values(self) -> None:
-        assert moved({"n": 1}, {"n": True}) == ("n",)
-        assert moved({"n": 1}, {"n": 1}) == ()
+def test_axis_free_but_for_zero_and_one() -> None:
+    story = Story({"t": (7, 77, 0, 1)}).compiled(0)
+    story.compiled(2, 0, cause("zero_one", ">= 2", "0")).compiled(3, 0, cause("zero_one", ">= 2", "1"))
+    assert story.summary == {"t": compiles(0, 1, because=("zero_one",), free_except=(0, 1))}
 
 
-class TestSeveralAxesMoved:
-    def test_the_one_whose_values_the_cause_names(self) -> None:
-        story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(3, 0, cause("size", "7", "77"))
-        assert story.summary == {"h": FREE, "t": compiles(77)}
-
-    def test_cause_that_merely_shares_the_new_value_names_nothing(self) -> None:
-        story = Story({"h": (3, 5), "t": (7, 5)}).compiled(0).compiled(3, 0, cause("size", "7", "5"))
-        assert story.summary == {"h": FREE, "t": compiles(5)}
-
-    def test_each_cause_names_its_own(self) -> None:
-        story = Story({"h": (3, 5), "t": (7, 0)}).compiled(0)
-        story.compiled(3, 0, cause("size", "3", "5"), cause("zero_one", ">= 2", "0"))
-        assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
-
-    def test_cause_that_names_none_is_laid_to_the_other_one_whose_value_is_new(self) -> None:
-        """Tokens are the height times seven, and no axis has that value."""
-        story = Story({"h": (3, 5), "t": (0, 7)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "7"))
-        story.compiled(2, 1, cause("size", "21", "35"), cause("zero_one", ">= 2", "0"))
-        assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
-
-    def test_cause_that_names_none_is_not_laid_to_a_value_that_was_seen(self) -> None:
-        """The joint length follows from the text length that was named; the height was there before."""
-        story = Story({"t": (7, 0), "h": (3, 5)}).compiled(0)
-        story.compiled(3, 0, cause("size", "10", "5"), cause("zero_one", ">= 2", "0"))
-        assert story.summary == {"t": compiles(0, because=("zero_one",)), "h": FREE}
-
-    def test_the_one_whose_value_is_new(self) -> None:
-        """At (5, 7) the text length was seen before; only the height can be to blame."""
-        story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(1, 0, cause("size", "7", "77"))
-        story.compiled(2, 1, cause("size", "231", "35"))
-        assert story.summary == {"h": compiles(5), "t": compiles(77)}
-
-    def test_the_one_that_alone_separates_the_point_from_one_that_was_visited(self) -> None:
-        story = Story({"h": (3, 5), "t": (7, 77), "b": (2, 4)}, Order("one_at_a_time")).compiled(0)
-        story.order = Order()
-        # (5, 77, 2): both values were seen, and no visited point differs in the height alone but (3, 77, 2)...
-        story.compiled(6, 0, cause("size", "21", "385"))
-        assert story.summary == {"h": compiles(5), "t": compiles(77), "b": FREE}
-
-    def test_all_of_them_where_nothing_tells(self) -> None:
-        points = [{"h": 3, "t": 7}, {"h": 5, "t": 77}]
-        sweep = Sweep(
-            workload="w",
-            order="x",
-            axes={"h": (3, 5), "t": (7, 77)},
-            points=tuple(SweepPoint(values=point, status="ok", seconds=0.1) for point in points),
-        )
-        story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(points[1], 0, cause("size", "21", "385"))
-        assert summarise(sweep, story.compilations) == {"h": compiles(5), "t": compiles(77)}
+def test_sweep_that_starts_at_zero_blames_zero() -> None:
+    story = Story({"t": (0, 4, 77)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "4"))
+    assert story.summary == {"t": compiles(0, because=("zero_one",), free_except=(0,))}
 
 
-class TestCodeThatIsReachedLater:
-    def test_is_laid_to_the_axis_whose_value_is_new(self) -> None:
-        story = Story({"h": (3, 5), "cfg": (False, True)}).compiled(0).compiled(1, code="guided")
-        assert story.summary == {"h": FREE, "cfg": compiles(*[True], because=())}
-
-    def test_is_no_finding_where_the_first_point_raised(self) -> None:
-        assert Story({"t": (0, 7, 77)}, failing=(0,)).compiled(0, code="embed").compiled(1).summary == {"t": FREE}
+def test_sweep_that_starts_at_zero_and_one_blames_both() -> None:
+    story = Story({"t": (0, 1, 7, 77)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "1"))
+    story.compiled(2, 1, cause("zero_one", "1", "7"))
+    assert story.summary == {"t": compiles(0, 1, because=("zero_one",), free_except=(0, 1))}
 
 
-class TestNothingIsFreeUnseen:
-    def test_nothing_compiled(self) -> None:
-        assert Story({"n": (3, 5)}).summary == {}
+def test_compilation_for_another_reason_too_is_laid_to_the_new_value() -> None:
+    story = Story({"t": (0, 4, 77)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "4"), cause("dtype"))
+    assert story.summary == {"t": compiles(4, because=("zero_one", "dtype"))}
 
-    def test_nothing_but_attempts(self) -> None:
-        assert Story({"n": (3, 5)}).compiled(0, outcome="skipped").summary == {}
 
-    def test_one_value(self) -> None:
-        assert Story({"n": (3, 5), "b": (1,)}).compiled(0).summary == {"n": FREE}
+def test_one_other_value_is_not_seen_to_be_free() -> None:
+    story = Story({"b": (2, 1)}).compiled(0).compiled(1, 0, cause("zero_one", ">= 2", "1"))
+    assert story.summary == {"b": compiles(1, because=("zero_one",))}
 
-    def test_the_other_values_raised(self) -> None:
-        assert Story({"n": (3, 5, 7)}, failing=(1, 2)).compiled(0).summary == {}
 
-    def test_code_that_had_a_graph_and_was_skipped_later(self) -> None:
-        assert Story({"n": (3, 5)}).compiled(0).compiled(0, outcome="skipped").summary == {}
+def test_booleans_are_no_sizes() -> None:
+    story = Story({"cfg": (False, True)}).compiled(0).compiled(1, 0, cause("python_bool", "False", "True"))
+    assert story.summary == {"cfg": compiles(*[True], because=("python_bool",))}
 
-    def test_user_exception_while_tracing_ends_compiling_for_good(self) -> None:
-        error = CompileError(kind="user_exception", type="ValueError", message="no tokens")
-        story = Story({"n": (0, 3, 5)}, failing=(0,)).compiled(0, outcome="skipped", error=error).compiled(1, code="g")
-        assert story.summary == {}
 
-    def test_code_that_was_skipped_from_the_start_is_no_part_of_what_compiles(self) -> None:
-        assert Story({"n": (3, 5)}).compiled(0).compiled(0, outcome="skipped", code="g").summary == {"n": FREE}
+def test_one_and_true_are_two_values() -> None:
+    assert moved({"n": 1}, {"n": True}) == ("n",)
+    assert moved({"n": 1}, {"n": 1}) == ()
 
-    def test_recompile_limit(self) -> None:
-        story = Story({"n": (3, 5, 7), "b": (2, 4)}).compiled(0).compiled(2, 0, outcome="limit")
-        assert story.summary == {"n": compiles(5)}
 
-    def test_recompile_limit_that_raised(self) -> None:
-        limit = CompileError(kind="recompile_limit", type="FailOnRecompileLimitHit", message="limit")
-        story = Story({"n": (3, 5, 7), "b": (2, 4)}).compiled(0).compiled(2, 0, outcome="failed", error=limit)
-        assert story.summary == {"n": compiles(5)}
+def test_of_several_axes_that_moved_the_one_whose_values_the_cause_names() -> None:
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(3, 0, cause("size", "7", "77"))
+    assert story.summary == {"h": FREE, "t": compiles(77)}
+
+
+def test_of_several_axes_that_moved_cause_that_merely_shares_the_new_value_names_nothing() -> None:
+    story = Story({"h": (3, 5), "t": (7, 5)}).compiled(0).compiled(3, 0, cause("size", "7", "5"))
+    assert story.summary == {"h": FREE, "t": compiles(5)}
+
+
+def test_of_several_axes_that_moved_each_cause_names_its_own() -> None:
+    story = Story({"h": (3, 5), "t": (7, 0)}).compiled(0)
+    story.compiled(3, 0, cause("size", "3", "5"), cause("zero_one", ">= 2", "0"))
+    assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
+
+
+def test_of_several_axes_that_moved_cause_that_names_none_is_laid_to_the_other_one_whose_value_is_new() -> None:
+    """Tokens are the height times seven, and no axis has that value."""
+    story = Story({"h": (3, 5), "t": (0, 7)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "7"))
+    story.compiled(2, 1, cause("size", "21", "35"), cause("zero_one", ">= 2", "0"))
+    assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
+
+
+def test_of_several_axes_that_moved_cause_that_names_none_is_not_laid_to_a_value_that_was_seen() -> None:
+    """The joint length follows from the text length that was named; the height was there before."""
+    story = Story({"t": (7, 0), "h": (3, 5)}).compiled(0)
+    story.compiled(3, 0, cause("size", "10", "5"), cause("zero_one", ">= 2", "0"))
+    assert story.summary == {"t": compiles(0, because=("zero_one",)), "h": FREE}
+
+
+def test_of_several_axes_that_moved_the_one_whose_value_is_new() -> None:
+    """At (5, 7) the text length was seen before; only the height can be to blame."""
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(1, 0, cause("size", "7", "77"))
+    story.compiled(2, 1, cause("size", "231", "35"))
+    assert story.summary == {"h": compiles(5), "t": compiles(77)}
+
+
+def test_of_several_axes_that_moved_those_that_alone_separate_the_point_from_one_that_was_visited() -> None:
+    """(5, 77, 2) needed a graph, though (3, 77, 2) and (5, 7, 2) had theirs: the height with the text made it."""
+    story = Story({"h": (3, 5), "t": (7, 77), "b": (2, 4)}).compiled(0).compiled(6, 0, cause("size", "21", "385"))
+    assert story.summary == {"h": compiles(5), "t": compiles(77), "b": FREE}
+
+
+def test_of_several_axes_that_moved_all_of_them_where_nothing_tells() -> None:
+    points = [{"h": 3, "t": 7}, {"h": 5, "t": 77}]
+    sweep = Sweep(
+        workload="w",
+        order="x",
+        axes={"h": (3, 5), "t": (7, 77)},
+        points=tuple(SweepPoint(values=point, status="ok", seconds=0.1) for point in points),
+    )
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(points[1], 0, cause("size", "21", "385"))
+    assert summarise(sweep, story.compilations) == {"h": compiles(5), "t": compiles(77)}
+
+
+def test_code_that_is_reached_later_is_laid_to_the_axis_whose_value_is_new() -> None:
+    story = Story({"h": (3, 5), "cfg": (False, True)}).compiled(0).compiled(1, code="guided")
+    assert story.summary == {"h": FREE, "cfg": compiles(*[True], because=())}
+
+
+def test_code_that_is_reached_later_is_no_finding_where_the_first_point_raised() -> None:
+    assert Story({"t": (0, 7, 77)}, failing=(0,)).compiled(0, code="embed").compiled(1).summary == {"t": FREE}
+
+
+def test_no_axis_is_free_unseen_nothing_compiled() -> None:
+    assert Story({"n": (3, 5)}).summary == {}
+
+
+def test_no_axis_is_free_unseen_nothing_but_attempts() -> None:
+    assert Story({"n": (3, 5)}).compiled(0, outcome="skipped").summary == {}
+
+
+def test_no_axis_is_free_unseen_one_value() -> None:
+    assert Story({"n": (3, 5), "b": (1,)}).compiled(0).summary == {"n": FREE}
+
+
+def test_no_axis_is_free_unseen_the_other_values_raised() -> None:
+    assert Story({"n": (3, 5, 7)}, failing=(1, 2)).compiled(0).summary == {}
+
+
+def test_no_axis_is_free_unseen_code_that_had_a_graph_and_was_skipped_later() -> None:
+    assert Story({"n": (3, 5)}).compiled(0).compiled(0, outcome="skipped").summary == {}
+
+
+def test_no_axis_is_free_unseen_user_exception_while_tracing_ends_compiling_for_good() -> None:
+    error = CompileError(kind="user_exception", type="ValueError", message="no tokens")
+    story = Story({"n": (0, 3, 5)}, failing=(0,)).compiled(0, outcome="skipped", error=error).compiled(1, code="g")
+    assert story.summary == {}
+
+
+def test_no_axis_is_free_unseen_code_that_was_skipped_from_the_start_is_no_part_of_what_compiles() -> None:
+    assert Story({"n": (3, 5)}).compiled(0).compiled(0, outcome="skipped", code="g").summary == {"n": FREE}
+
+
+def test_no_axis_is_free_unseen_recompile_limit() -> None:
+    story = Story({"n": (3, 5, 7), "b": (2, 4)}).compiled(0).compiled(2, 0, outcome="limit")
+    assert story.summary == {"n": compiles(5)}
+
+
+def test_no_axis_is_free_unseen_recompile_limit_that_raised() -> None:
+    limit = CompileError(kind="recompile_limit", type="FailOnRecompileLimitHit", message="limit")
+    story = Story({"n": (3, 5, 7), "b": (2, 4)}).compiled(0).compiled(2, 0, outcome="failed", error=limit)
+    assert story.summary == {"n": compiles(5)}
 
 
 def test_compilation_at_a_point_that_was_interrupted_counts() -> None:

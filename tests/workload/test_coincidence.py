@@ -87,9 +87,11 @@ class Pipeline:
         self.transformer = model
 
     def __call__(self, text: torch.Tensor) -> object:
+        """Run the model."""
         return self.transformer(text)
 
-    def run(self, text: torch.Tensor) -> torch.Tensor:
+    def run(self, text: torch.Tensor) -> object:
+        """Run the model by another name."""
         return self(text)
 
 

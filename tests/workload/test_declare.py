@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from compilescope.errors import WorkloadError
@@ -97,3 +100,13 @@ def test_device_is_refused_where_no_parameter_takes_it() -> None:
 def test_factory_that_needs_a_device_says_how_to_give_one() -> None:
     with pytest.raises(WorkloadError, match="give one with --device"):
         Workload(name="w", factory=lambda device: lambda: device).build()
+
+
+def test_public_name_is_the_decorator_though_a_folder_has_it_too() -> None:
+    """``from compilescope import workload`` must not give the package that the command line has loaded."""
+    code = (
+        "import compilescope.workload.session\n"
+        "from compilescope import Axis, workload\n"
+        "assert workload(lambda: print).name == '<lambda>'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)  # noqa: S603 (our own program)

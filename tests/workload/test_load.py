@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Write = Callable[..., Path]
 
 TWO = """
-from compilescope.workload.declare import Axis, workload
+from compilescope import Axis, workload
 @workload(axes=[Axis("n", [1, 2])])
 def first():
     return lambda n: n
@@ -55,7 +55,7 @@ def test_named_function_is_a_workload_as_it_stands(write: Write) -> None:
 def test_workloads_that_a_file_merely_imports_are_left_out(write: Write) -> None:
     first = write(TWO)
     other = write(
-        f"from compilescope.workload.declare import workload\nfrom {first.stem} import first\n"
+        f"from compilescope import workload\nfrom {first.stem} import first\n"
         "@workload\ndef third():\n    return print\n"
     )
     assert [one.name for one in loaded(WorkloadSource(other))] == ["third"]
@@ -67,7 +67,7 @@ def test_module_of_a_package_may_import_relatively(folder: Path) -> None:
     (package / "__init__.py").write_text("")
     (package / "parts.py").write_text("def build():\n    return print\n")
     (package / "work.py").write_text(
-        "from compilescope.workload.declare import workload\nfrom .parts import build\nw = workload(build)\n"
+        "from compilescope import workload\nfrom .parts import build\nw = workload(build)\n"
     )
     for source in (WorkloadSource(package / "work.py"), WorkloadSource("pack_relative.work")):
         assert [one.name for one in loaded(source)] == ["build"]
@@ -126,7 +126,7 @@ def test_whatever_an_import_raises_is_told(write: Write, statement: str) -> None
 
 
 def test_own_complaint_about_a_declaration_is_not_wrapped(write: Write) -> None:
-    path = write("from compilescope.workload.declare import Axis\nAxis('n', [])\n")
+    path = write("from compilescope import Axis\nAxis('n', [])\n")
     assert refusal(f"{path}:w") == "Axis 'n' has no values."
 
 

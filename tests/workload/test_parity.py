@@ -93,11 +93,15 @@ def test_buffer_that_both_runs_write_into_is_copied(compare: Compare) -> None:
 
 @dataclasses.dataclass
 class Output:
+    """As models of diffusers return it."""
+
     sample: torch.Tensor
     rest: object = None
 
 
 class Pair(NamedTuple):
+    """A named tuple with a number in it."""
+
     a: int
     b: torch.Tensor
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LAYER = """
 import torch
 from torch import nn
-from compilescope.workload.declare import Axis, workload
+from compilescope import Axis, workload
 
 class Block(nn.Module):
     def __init__(self):
@@ -156,7 +156,7 @@ def test_axis_that_no_workload_has_is_refused(write: Write) -> None:
 
 
 def test_first_workload_that_cannot_be_run_is_an_error(write: Write, settings: Settings) -> None:
-    path = write("from compilescope.workload.declare import workload\n@workload\ndef w():\n    return 7\n")
+    path = write("from compilescope import workload\n@workload\ndef w():\n    return 7\n")
     with pytest.raises(WorkloadError, match="returned int"):
         record_workloads(WorkloadSource(path), settings)
 

@@ -26,11 +26,13 @@ class FakeScope:
 
     @contextlib.contextmanager
     def at(self, values: Point) -> Iterator[None]:
+        """Note the point, and the way out of it."""
         self.log.append(values)
         yield
         self.log.append("left")
 
     def reset(self) -> None:
+        """Note it."""
         self.log.append("reset")
 
 
@@ -108,6 +110,7 @@ class FakeComparison:
         self.log = log
 
     def run(self, call: Callable[[], object]) -> Callable[[], Parity]:
+        """Call once; the returned function calls again."""
         call()
 
         def compare() -> Parity:
