@@ -14,6 +14,7 @@ import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
@@ -258,6 +259,9 @@ def globals_of(function: object) -> dict[str, Any]:
 
 
 def _target(function: object) -> object:
+    # This is on the path of every counted call: a plain function is told at once.
+    if type(function) is FunctionType and not function.__dict__:
+        return function
     inner = eval_frame.innermost_fn(cast("Callable[..., Any]", function))
     module = getattr(inner, "__self__", inner)
     if isinstance(module, torch.nn.Module) and getattr(inner, "__name__", "__call__") in _MODULE_CALLS:
@@ -450,11 +454,24 @@ def dispatch_modes() -> list[str]:
     return [type(mode).__qualname__ for mode in _get_current_dispatch_mode_stack()]
 
 
+def in_inference_mode() -> bool:
+    """Whether this thread runs under ``torch.inference_mode``."""
+    return torch.is_inference_mode_enabled()
+
+
 def dispatch_keys(tensor: torch.Tensor) -> frozenset[str]:
     """Return a tensor's dispatch keys as Dynamo compares them: with the thread's masks applied."""
+    return parse_keys(_masked_keys(tensor))
+
+
+def _masked_keys(tensor: torch.Tensor) -> str:
     keys = torch._C._dispatch_keys(tensor)
-    masked = (keys | torch._C._dispatch_tls_local_include_set()) - torch._C._dispatch_tls_local_exclude_set()
-    return parse_keys(str(masked))
+    return str((keys | torch._C._dispatch_tls_local_include_set()) - torch._C._dispatch_tls_local_exclude_set())
+
+
+def autocast_differs(guard_text: str, tensor: torch.Tensor) -> bool:
+    """Whether autocast, which adds a key to every tensor, is on for a tensor's device on one side only."""
+    return ("Autocast" in guard_text) != ("Autocast" in _masked_keys(tensor))
 
 
 def parse_keys(text: str) -> frozenset[str]:
@@ -470,6 +487,12 @@ def parse_keys(text: str) -> frozenset[str]:
 def is_subclass(tensor: torch.Tensor) -> bool:
     """Whether a tensor is a wrapper subclass whose metadata Dynamo guards."""
     return is_traceable_wrapper_subclass(tensor)
+
+
+def subclass_metadata(value: object) -> object:
+    """Return the metadata that Dynamo guards of a wrapper subclass; None where the value is none."""
+    flatten = getattr(value, "__tensor_flatten__", None)
+    return flatten()[1] if callable(flatten) else None
 
 
 def torch_folder() -> Path:

@@ -1,0 +1,147 @@
+"""What observing costs: a served call, a first compilation, and the explanation of a recompile.
+
+    python benchmarks/costs.py [--json FILE]
+
+Method. Every figure is a ratio or a time within this one run. Arms are alternated (A B B A) so that drift
+hits both; the median of each arm is taken over all rounds. Nothing else should run on the machine.
+
+* served call: a compiled function of one addition, called in batches; with and without ``observe()``, and with
+  ``observe(count_runs=True)``, which is the only one that puts something on this path.
+* first compilation: FLUX's two block classes (tiny widths, 404 and 238 guards), compiled from an empty cache.
+* explanation: a FluxTransformerBlock with eight entries of 404 guards each, all of them missed by a ninth input.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import torch
+
+import compilescope
+from compilescope.capture import _torch, guards
+from models.diffusers_dits import DITS, Size
+
+ROUNDS = 12
+CALLS = 4000
+
+
+def abba(plain: Callable[[], float], observed: Callable[[], float], rounds: int) -> tuple[float, float]:
+    """Return the medians of two timed arms, alternated."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for arm in (0, 1, 1, 0):
+            times[arm].append((plain, observed)[arm]())
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def served_call(observing: Callable[[], AbstractContextManager[object]]) -> tuple[float, float]:
+    """Return seconds a call without and with ``observing``."""
+    torch.compiler.reset()
+    function, x = torch.compile(lambda x: x + 1, backend="eager"), torch.ones(4)
+    function(x)
+
+    def arm(context: AbstractContextManager[object]) -> float:
+        with context:
+            function(x)
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                function(x)
+            return (time.perf_counter() - start) / CALLS
+
+    return abba(lambda: arm(nullcontext()), lambda: arm(observing()), ROUNDS)
+
+
+def first_compilation() -> tuple[float, float]:
+    """Return seconds for the first forward of a tiny FLUX from an empty cache, without and with ``observe()``."""
+    flux = DITS["flux"]
+    model = flux.build(num_layers=1, num_single_layers=1)
+    model.compile_repeated_blocks(backend="eager", fullgraph=True, dynamic=True)
+
+    def arm(context: AbstractContextManager[object]) -> float:
+        torch.compiler.reset()
+        with context:
+            start = time.perf_counter()
+            flux.call(model, Size(3, 7, 11))
+            return time.perf_counter() - start
+
+    arm(nullcontext())
+    return abba(lambda: arm(nullcontext()), lambda: arm(compilescope.observe()), ROUNDS // 2)
+
+
+@contextmanager
+def last_call() -> Iterator[list[_torch.CompileCall]]:
+    """Keep the arguments of each call of Dynamo's compile function."""
+    calls: list[_torch.CompileCall] = []
+    original = _torch.get_compile()
+
+    def keep(*args: object, **kwargs: object) -> object:
+        calls.append(_torch.read_call(original, args, kwargs))
+        return original(*args, **kwargs)
+
+    _torch.set_compile(keep)
+    try:
+        yield calls
+    finally:
+        _torch.set_compile(original)
+
+
+def explanation() -> tuple[int, int, float, float]:
+    """Return entries, guards an entry, and seconds to examine all of them: the first time, and the median after."""
+    torch.compiler.reset()
+    flux = DITS["flux"]
+    model = flux.build(num_layers=1, num_single_layers=1)
+    model.compile_repeated_blocks(backend="eager", fullgraph=True, dynamic=False)
+    block = "FluxTransformerBlock.forward"
+    with last_call() as calls, torch._dynamo.config.patch(recompile_limit=9):  # noqa: SLF001 (nine entries are wanted)
+        for text_len in range(11, 20):
+            flux.call(model, Size(3, 7, text_len))
+    call = next(c for c in reversed(calls) if c.code.co_qualname == block)
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        for entry in call.entries:
+            guards.examine(entry, call)
+        times.append(time.perf_counter() - start)
+    count = guards.leaf_count(call.entries[0].manager)
+    return len(call.entries), count, times[0], statistics.median(times[1:])
+
+
+def measure() -> dict[str, object]:
+    """Return every figure, with where it was taken."""
+    plain, observed = served_call(compilescope.observe)
+    plain_counted, counted = served_call(lambda: compilescope.observe(count_runs=True))
+    bare, recorded = first_compilation()
+    entries, leaves, cold, warm = explanation()
+    return {
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "served call, observe(): ratio": observed / plain,
+        "served call, observe(count_runs=True): added microseconds": (counted - plain_counted) * 1e6,
+        "first compilation, observe(): ratio": recorded / bare,
+        "explanation: entries": entries,
+        "explanation: guards an entry": leaves,
+        "explanation, first: milliseconds": cold * 1e3,
+        "explanation, later: milliseconds": warm * 1e3,
+    }
+
+
+def main() -> None:
+    """Measure, print, and keep the figures where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    where = parser.parse_args().json
+    figures = measure()
+    for name, value in figures.items():
+        print(f"{name:62} {value:.3f}" if isinstance(value, float) else f"{name:62} {value}")
+    if where is not None:
+        where.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
