@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from compilescope.analysis.kinds import KINDS, LAYOUT, SHAPE
+from compilescope.analysis.kinds import KINDS, SHAPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,6 +96,8 @@ def _form_kind(failure: Failure) -> str:
         return (
             "guard_error" if failure.raised is not None and failure.part != "base" else _EXPRESSION_FORMS[failure.part]
         )
+    if failure.part == "aliasing":
+        return "object_id"
     if failure.part == "value":
         return _value_kind(failure) if failure.raised is None else "guard_error"
     return "guard_error" if failure.raised is not None else "unknown"
@@ -160,7 +162,9 @@ def _module_value_kind(failure: Failure, types: Sequence[str | None]) -> str:
 
 
 def _equals_kind(failure: Failure) -> str:
-    return "dict_order" if failure.part == "key" else _value_kind(failure)
+    if failure.part == "key":
+        return "dict_order"
+    return "dict_keys" if failure.part == "missing_key" else _value_kind(failure)
 
 
 def _length_kind(failure: Failure) -> str:
@@ -196,6 +200,8 @@ _BY_TYPE: Final[Mapping[str, Callable[[Failure], str]]] = {
     "EQUALS_MATCH": _equals_kind,
     "TRUE_MATCH": _value_kind,
     "FALSE_MATCH": _value_kind,
+    "FLOAT_IS_NAN": _value_kind,
+    "COMPLEX_IS_NAN": _value_kind,
     "NONE_MATCH": lambda _: "none_vs_value",
     "NOT_NONE": lambda _: "none_vs_value",
     "LENGTH_CHECK": _length_kind,
@@ -223,19 +229,16 @@ def explain_entry(entry: EntryMiss) -> EntryMiss:
 
 
 def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
-    changed = tuple(f for f in failing if f.guard_type == "TENSOR_MATCH" and f.part in ("size", "rank"))
+    changed = tuple(f for f in failing if f.guard_type == "TENSOR_MATCH" and f.part == "size")
     sized = {_value_of(name): name for f in failing if _is_of_shape(f) for name in (f.source, *f.symbols)}
-    reshaped = {_value_of(f.source): f.source for f in failing if f.part in ("rank", "memory_format")}
+    reshaped = {_value_of(f.source): f for f in failing if f.part in ("rank", "memory_format")}
     marked: list[Failure] = []
     roots: dict[tuple[str, str | None], Failure] = {}
     for failure in failing:
-        cause = failure.consequence_of or _follows(failure, changed)
-        if cause is None and failure.part == "dense_stride" and _value_of(failure.source) in sized:
+        cause = failure.consequence_of or _follows(failure, changed) or _follows_form(failure, reshaped)
+        if cause is None and failure.part == "dense_stride":
             # The strides of a contiguous tensor are what its sizes make them: where those fail, these do.
             cause = sized.get(_value_of(failure.source))
-        elif cause is None and KINDS[failure.kind or "unknown"].family == LAYOUT and failure.guard_type != "TENSOR_MATCH":
-            # Of a tensor of another rank or memory format, the relations between its strides say nothing.
-            cause = reshaped.get(_value_of(failure.source))
         key = (failure.source, failure.kind)
         if cause is None and key in roots:
             # One change fails several guards of one value: an input that is no longer a view, a reordered dict.
@@ -244,6 +247,17 @@ def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
         if cause is None:
             roots[key] = failure
     return marked
+
+
+def _follows_form(failure: Failure, reshaped: Mapping[str, Failure]) -> str | None:
+    """Of a tensor of another rank no relation holds that speaks of it, and of another memory format none of strides."""
+    if failure.guard_type == "TENSOR_MATCH" or failure.part == "base":
+        return None
+    for name in failure.symbols:
+        form = reshaped.get(_value_of(name))
+        if form is not None and (form.part == "rank" or ".stride()" in name):
+            return form.source
+    return None
 
 
 def _is_of_shape(failure: Failure) -> bool:
@@ -260,11 +274,7 @@ def _follows(failure: Failure, changed: Sequence[Failure]) -> str | None:
     if failure.guard_type == "TENSOR_MATCH" or not _is_of_shape(failure):
         return None
     for change in changed:
-        if change.part == "rank":
-            tensor = change.source.removesuffix(".dim()")
-            if any(symbol.partition(".size()")[0] == tensor for symbol in failure.symbols):
-                return change.source
-        elif change.source in failure.symbols or failure.off_by == abs(int(change.expected) - int(change.actual)):
+        if change.source in failure.symbols or failure.off_by == abs(int(change.expected) - int(change.actual)):
             return change.source
     return None
 

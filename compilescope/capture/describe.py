@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LONGEST: Final = 80
 _MOST_ITEMS: Final = 8
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
-_IDENTITY: Final = re.compile(r"\b\d{12,}\b")
+_IDENTITY: Final = re.compile(r"(?<![\d.])\d{12,}(?![\d.])")
 _DTYPES: Final = {
     torch.float32: "f32",
     torch.float64: "f64",

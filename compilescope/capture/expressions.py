@@ -98,17 +98,22 @@ def form(expression: str, comment: str) -> str:
     """Name the form of a shape expression.
 
     Returns:
-        ``base``, ``stride`` or ``storage_offset`` where it speaks of layout; else ``value`` where it
-        speaks of anything but sizes; else ``divisible``, ``at_least_two``, ``duck``, ``equal``,
-        ``constant``, ``bound`` or ``relation``.
+        ``base``, ``stride`` or ``storage_offset`` where it speaks of layout; else, where it speaks of
+        anything but sizes, ``aliasing`` if it asks whether two values are one object and ``value`` if
+        not; else ``divisible``, ``at_least_two``, ``duck``, ``equal``, ``constant``, ``bound`` or ``relation``.
     """
     spoken = symbols(expression)
     for layout, mark in (("base", "._base"), ("stride", ".stride()"), ("storage_offset", ".storage_offset()")):
         if any(mark in symbol.text for symbol in spoken):
             return layout
-    if not spoken or not all(symbol.is_size for symbol in spoken):
+    if not spoken:
         return "value"
     tree = ast.parse(expression, mode="eval")
+    if not all(symbol.is_size for symbol in spoken):
+        match tree.body:
+            case ast.Compare(left=left, ops=[ast.Is()], comparators=[right]) if _root(left) and _root(right):
+                return "aliasing"
+        return "value"
     if any(isinstance(node, ast.Mod) for node in ast.walk(tree)):
         return "divisible"
     if "duck sizing" in comment:
@@ -195,6 +200,8 @@ def _expected(expression: str, shape: str) -> str:
         return "a view of another tensor"
     if shape == "at_least_two":
         return ">= 2"
+    if shape == "aliasing":
+        return "one object for both"
     node = ast.parse(expression, mode="eval").body
     match node:
         case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant() as constant]) if shape in ("value", "constant"):
@@ -203,6 +210,8 @@ def _expected(expression: str, shape: str) -> str:
 
 
 def _actual(spoken: tuple[Symbol, ...], shape: str, scope: dict[str, Any]) -> str:
+    if shape == "aliasing":
+        return "two objects"
     values = {symbol.name: _describe(symbol.text, scope) for symbol in spoken}
     if shape == "base":
         bases = [s.text.partition("._base")[0] + "._base" for s in spoken if "._base" in s.text]
@@ -220,7 +229,7 @@ def _describe(text: str, scope: dict[str, Any]) -> str:
         return f"not there ({type(error).__name__})"
 
 
-def _is_dense(spoken: tuple[Symbol, ...], scope: Mapping[str, Any]) -> bool:
+def _is_dense(spoken: tuple[Symbol, ...], scope: dict[str, Any]) -> bool:
     """Whether the tensor whose stride is spoken of is contiguous, so that its strides follow from its sizes."""
     text = next(symbol.text for symbol in spoken if ".stride()" in symbol.text)
     try:

@@ -64,12 +64,16 @@ class _Walk:
             above = self._note_missing(source, above)
         else:
             above = self._check_leaves(manager, source, value, above)
-        for child, child_value in self._children(manager, value):
-            self.visit(child, child_value, above)
+        for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
+            self.visit(child, self._resolve(manager, value, child, accessor), above)
+        if hasattr(manager, "get_key_value_managers"):
+            self._visit_items(manager, value, above)
 
     def _check_leaves(self, manager: Any, source: str, value: object, above: _Above) -> _Above:  # noqa: ANN401
         gates: list[Failure] = []
         others: list[Failure] = []
+        for failure in self._dict_itself(manager, source, value):
+            (gates if failure.guard_type in _GATES else others).append(failure)
         for leaf in manager.get_leaf_guards():
             for failure in self._ask(leaf, source, value):
                 (gates if failure.guard_type in _GATES else others).append(failure)
@@ -82,6 +86,20 @@ class _Walk:
             if failure.guard_type in _LENGTHS:
                 above = replace(above, length=failure.source)
         return above
+
+    def _dict_itself(self, manager: Any, source: str, value: object) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
+        """Check what the manager of a dict whose order matters checks by itself: its class and its length."""
+        if not hasattr(manager, "get_key_value_managers"):
+            return
+        want = manager.get_type_of_guarded_value()
+        keys = manager.get_key_value_managers()
+        guard_type, text = "", ""
+        if type(value) is not want:
+            guard_type, text = "TYPE_MATCH", f"type({source}), type={want}"
+        elif keys and sorted(keys) == list(range(len(keys))) and len(value) != len(keys):  # type: ignore[arg-type]
+            guard_type, text = "DICT_LENGTH", f"len({source}) == {len(keys)}"
+        if guard_type:
+            yield from leaves.failures(leaves.Asked(guard_type, [text], source, value, self.scope, self.code, None))
 
     def _ask(self, leaf: Any, source: str, value: object) -> Iterable[Failure]:  # noqa: ANN401 (a C object)
         guard_type = type(leaf).__name__
@@ -124,7 +142,8 @@ class _Walk:
     def _gate_over(self, failure: Failure) -> str | None:
         """Return the failed gate that one of the expression's values lies under."""
         for root in self.found:
-            if root.guard_type in _GATES or root.part in ("class", "missing"):
+            # Where a dict has other keys, an expression that asks for one of the old raises.
+            if failure.raised or root.guard_type in _GATES or root.part in ("class", "missing"):
                 for name in failure.symbols:
                     if name == root.source or name.startswith((f"{root.source}.", f"{root.source}[")):
                         return root.source
@@ -146,19 +165,19 @@ class _Walk:
         self.found.append(_following(failure, cause) if cause else failure)
         return replace(above, missing=True, gate=above.gate or failure.source)
 
-    def _children(self, manager: Any, value: object) -> Iterator[tuple[Any, object]]:  # noqa: ANN401 (a C object)
-        for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
-            yield child, self._resolve(manager, value, child, accessor)
-        if hasattr(manager, "get_key_value_managers"):
-            yield from self._items(manager, value)
-
-    def _items(self, manager: Any, value: object) -> Iterator[tuple[Any, object]]:  # noqa: ANN401 (a C object)
+    def _visit_items(self, manager: Any, value: object, above: _Above) -> None:  # noqa: ANN401 (a C object)
+        """Visit keys and values by position: where the key there is another, its value answers for nothing."""
         items = list(dict.items(value)) if isinstance(value, dict) else []
-        for index, pair in manager.get_key_value_managers().items():
-            reached = items[index] if index < len(items) else (_MISSING, _MISSING)
-            for child, child_value in zip(pair, reached, strict=True):
-                if child is not None:
-                    yield child, child_value
+        over_keys = replace(above, gate=above.gate or above.length)
+        for index, (key_manager, value_manager) in manager.get_key_value_managers().items():
+            key, item = items[index] if index < len(items) else (_MISSING, _MISSING)
+            over_value, known = above, len(self.found)
+            if key_manager is not None:
+                self.visit(key_manager, key, over_keys)
+            if len(self.found) > known:
+                over_value = replace(above, gate=above.gate or describe.source(manager.get_source()))
+            if value_manager is not None:
+                self.visit(value_manager, item, over_value)
 
     def _resolve(self, manager: Any, value: object, child: Any, accessor: Any) -> object:  # noqa: ANN401 (C objects)
         """Reach a child's value: from its parent's where its source extends the parent's, else from the frame's locals.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import re
 from dataclasses import dataclass
@@ -17,10 +18,16 @@ if TYPE_CHECKING:
     from types import CodeType
 
 _CLASS: Final = re.compile(r"type=(?:<class '(?P<name>[^']+)'>|(?P<bare>.+?))(?:\s*$)")
-_CONTAINS: Final = re.compile(r"^(?P<no>not )?___(?:dict|set)_contains\((?P<key>.+?), (?P<source>.+)\)$", re.DOTALL)
+_CONTAINS: Final = re.compile(
+    r"^(?P<no>not )?(?:___(?:dict|set)_contains\((?P<key>.+?), (?P<source>.+)|"
+    r"set\.__contains__\((?P<set>.+), (?P<member>.+?))\)$",
+    re.DOTALL,
+)
 _CELL: Final = re.compile(r"(?P<function>.+?)\.__closure__\[(?P<index>\d+)\]\.cell_contents(?P<rest>.*)")
 _KEY_AT: Final = re.compile(r"^list\(dict\.keys\((?P<dict>.+)\)\)\[\d+\]$")
+_ITEM_AT: Final = re.compile(r"\[(list\(dict\.keys\(.+?\)\)\[\d+\])\]")
 _ALIASING: Final = re.compile(r"^check_no_aliasing\((?P<sources>.+)\)$", re.DOTALL)
+_LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 _MARKS: Final = re.compile(r"'(_dynamo_\w+_indices)'")
 
 
@@ -51,13 +58,19 @@ class Asked:
         """The source as the user would write it; a closure's cell by the variable's name."""
         cell = _CELL.match(self.source)
         if cell is None:
-            return describe.source(self.source)
+            return describe.source(_ITEM_AT.sub(self._key, self.source))
         try:
             function = expressions.evaluate(cell["function"], self.scope)
             variable = function.__code__.co_freevars[int(cell["index"])]  # type: ignore[attr-defined]
         except Exception:  # noqa: BLE001 (another sort of callable: its cell keeps Dynamo's own name)
             return describe.source(self.source)
         return f"{variable}{describe.source(cell['rest'])}"
+
+    def _key(self, item: re.Match[str]) -> str:
+        try:
+            return f"[{describe.value(expressions.evaluate(item[1], self.scope))}]"
+        except Exception:  # noqa: BLE001 (no such key on this input: Dynamo's own words stay)
+            return item[0]
 
     def failure(self, expected: str, actual: str, **facts: Any) -> Failure:  # noqa: ANN401 (fields of Failure)
         """Build the failure; ``facts`` overrides what is derived here."""
@@ -83,6 +96,40 @@ def _plain(asked: Asked) -> Iterator[Failure]:
     yield asked.failure(describe.source(asked.expression), describe.value(asked.value))
 
 
+# Guards that Dynamo makes of a Python function, known by how their text begins: their sort, and what they check.
+_LAMBDAS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("___check_metadata_", "subclass_metadata", "the subclass's metadata is what it was"),
+    ("__dtensor_spec_", "subclass_metadata", "the DTensor's placement is what it was"),
+    ("___check_opaque_guard_fn_", "opaque", "what the object guards of itself is what it was"),
+    (
+        "torch._functorch.pyfunctorch.compare_functorch_state",
+        "functorch",
+        "the functorch transforms are what they were",
+    ),
+    ("torch._functorch.aot_autograd.utils.top_saved_tensors_hooks", "saved_tensors_hooks", ""),
+)
+
+
+def _lambda(asked: Asked) -> Iterator[Failure]:
+    for beginning, part, meaning in _LAMBDAS:
+        if asked.expression.startswith(beginning):
+            yield _of_function(asked, part, meaning)
+            return
+    yield from _plain(asked)
+
+
+def _of_function(asked: Asked, part: str, meaning: str) -> Failure:
+    if part == "subclass_metadata":
+        metadata = _torch.subclass_metadata(asked.value)
+        return asked.failure("the metadata it was compiled with", describe.value(metadata), guard=meaning, part=part)
+    if part == "saved_tensors_hooks":
+        guard = "the hooks on saved tensors are what they were"
+        return asked.failure("the hooks it was compiled under", "others", source=part, guard=guard, part=part)
+    if part == "functorch":
+        return asked.failure("the transforms it was compiled under", "others", source=part, guard=meaning, part=part)
+    return asked.failure("what it was compiled with", describe.value(asked.value), guard=meaning, part=part)
+
+
 def _tensor(asked: Asked) -> Iterator[Failure]:
     expected = tensors.parse(asked.texts[0]) if asked.texts else None
     if not isinstance(asked.value, torch.Tensor):
@@ -91,18 +138,24 @@ def _tensor(asked: Asked) -> Iterator[Failure]:
         return
     found = [] if expected is None else tensors.differences(expected, asked.value)
     for one in found:
+        if one.part == "inference_mode":
+            guard = f"{one.part} == {one.expected}"
+            yield asked.failure(one.expected, one.actual, source=one.part, guard=guard, part=one.part, holder="ambient")
+            continue
         yield asked.failure(
             one.expected,
             one.actual,
             source=f"{asked.name}{one.suffix}",
-            guard=f"{asked.name}{one.suffix} == {one.expected}",
+            guard=f"{asked.name}{one.suffix} {'==' if one.suffix else 'is'} {one.expected}",
             part=one.part,
             expected_type=expected.class_name if expected else None,
             consequence_of=None if one.follows is None else f"{asked.name}{one.follows}",
         )
     if not found:
-        # The leaf compares something that its text does not tell.
-        yield asked.failure(describe.source(asked.expression), describe.value(asked.value), part="untold")
+        # The leaf compares something that its text does not tell. Autocast adds a key of its own to every tensor.
+        autocast = expected is not None and _torch.autocast_differs(asked.texts[0], asked.value)
+        follows = {"part": "autocast", "consequence_of": "autocast_state"} if autocast else {"part": "untold"}
+        yield asked.failure(describe.source(asked.expression), describe.value(asked.value), **follows)
 
 
 def _class_of(text: str) -> str | None:
@@ -131,13 +184,30 @@ def _own_name(dotted: str) -> str:
 def _identity(asked: Asked) -> Iterator[Failure]:
     want = _class_of(asked.expression)
     kind = "object" if want is None else want.rpartition(".")[2]
+    member = _member_meant(asked)
+    if member is not None:
+        yield asked.failure(
+            describe.value(member),
+            describe.value(asked.value),
+            guard=f"{asked.name} is {describe.value(member)}",
+            part="member",
+        )
+        return
     yield asked.failure(
         f"the {kind} that it was compiled with",
         f"another one: {describe.value(asked.value)}",
+        source=asked.name.removesuffix(".__code__"),
         guard=f"{asked.name} is the same {kind}",
         expected_type=kind,
         part="module" if isinstance(asked.value, torch.nn.Module) else None,
     )
+
+
+def _member_meant(asked: Asked) -> enum.Enum | None:
+    """Return the member of an enum that an identity guard stands for; None where it is about something else."""
+    if not isinstance(asked.value, enum.Enum):
+        return None
+    return next((one for one in type(asked.value) if str(id(one)) in asked.expression), None)
 
 
 def _equals(asked: Asked) -> Iterator[Failure]:
@@ -152,12 +222,14 @@ def _equals(asked: Asked) -> Iterator[Failure]:
 
 
 def _key_order(asked: Asked, container: str) -> Failure:
-    try:
-        have = describe.value(list(expressions.evaluate(container, asked.scope)))  # type: ignore[call-overload]
-    except Exception:  # noqa: BLE001 (the container may be of another class by now; the key alone is shown)
-        have = describe.value(asked.value)
     index, _, want = asked.expression.removeprefix(f"list(dict.keys({container}))").partition(" == ")
-    return asked.failure(f"key {index} is {want}", have, source=describe.source(container), part="key")
+    try:
+        keys = list(expressions.evaluate(container, asked.scope))  # type: ignore[call-overload]
+        have, there = describe.value(keys), any(repr(key) == want for key in keys)
+    except Exception:  # noqa: BLE001 (the container may be of another class by now; the key alone is shown)
+        have, there = describe.value(asked.value), False
+    part = "key" if there else "missing_key"
+    return asked.failure(f"key {index} is {want}", have, source=describe.source(container), part=part)
 
 
 def _literal_type(text: str) -> str | None:
@@ -180,6 +252,11 @@ def _boolean(asked: Asked) -> Iterator[Failure]:
     yield asked.failure(want, describe.value(asked.value), expected_type="bool", guard=f"{asked.name} is {want}")
 
 
+def _not_a_number(asked: Asked) -> Iterator[Failure]:
+    want = "float" if asked.guard_type == "FLOAT_IS_NAN" else "complex"
+    yield asked.failure("nan", describe.value(asked.value), expected_type=want, guard=f"{asked.name} is nan")
+
+
 def _length(asked: Asked) -> Iterator[Failure]:
     have = len(asked.value) if hasattr(asked.value, "__len__") else "no length"
     want = asked.expression.rpartition("==")[2].strip() if "==" in asked.expression else "0"
@@ -195,8 +272,8 @@ def _contains(asked: Asked) -> Iterator[Failure]:
         yield from _plain(asked)
         return
     absent = found["no"] is not None
-    key = found["key"].strip("'\"")
-    container = found["source"]
+    key = (found["key"] or found["member"]).strip("'\"")
+    container = found["source"] or found["set"]
     attribute = container.endswith(".__dict__")
     owner = describe.source(container.removesuffix(".__dict__"))
     yield asked.failure(
@@ -208,6 +285,17 @@ def _contains(asked: Asked) -> Iterator[Failure]:
     )
 
 
+def _no_attribute(asked: Asked) -> Iterator[Failure]:
+    name = asked.expression.rpartition(", ")[2].strip(")'\"")
+    yield asked.failure(
+        "absent",
+        "present",
+        source=f"{asked.name}.{name}",
+        guard=f"{asked.name} has no attribute {name}",
+        part="attribute",
+    )
+
+
 def _global_state(asked: Asked) -> Iterator[Failure]:
     try:
         want = json.loads(asked.texts[0].partition(" against ")[2])
@@ -216,18 +304,31 @@ def _global_state(asked: Asked) -> Iterator[Failure]:
     have = _torch.global_state()
     changed = [name for name, value in want.items() if have.get(name) != value]
     for name in changed:
-        yield asked.failure(
-            str(want[name]),
-            str(have.get(name)),
-            source=name,
-            guard=f"{name} == {want[name]}",
-            part=name,
-            holder="ambient",
-        )
+        old, new = _only_changed(want[name], have.get(name))
+        yield asked.failure(old, new, source=name, guard=f"{name} == {old}", part=name, holder="ambient")
     if not changed:
         yield asked.failure(
             "the global state it was compiled under", "another", source="global state", holder="ambient"
         )
+
+
+def _only_changed(old: object, new: object) -> tuple[str, str]:
+    """Describe two values of a state; of compound ones (autocast has a switch for each device) what differs alone."""
+    parts = [(f"{path} = {was}", f"{path} = {now}") for path, was, now in _leaves(old, new, "") if was != now and path]
+    if not parts:
+        return str(old), str(new)
+    return describe.shorten(", ".join(was for was, _ in parts)), describe.shorten(", ".join(now for _, now in parts))
+
+
+def _leaves(old: object, new: object, path: str) -> Iterator[tuple[str, object, object]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old:
+            yield from _leaves(old[key], new.get(key), f"{path}.{key}" if path else str(key))
+    elif isinstance(old, list) and isinstance(new, list):
+        for index, (was, now) in enumerate(zip(old, new, strict=False)):
+            yield from _leaves(was, now, f"{path}[{index}]")
+    else:
+        yield path, old, new
 
 
 def _modes(asked: Asked) -> Iterator[Failure]:
@@ -317,6 +418,18 @@ def backend_name(backend: object) -> str:
 def unknown(text: str) -> Failure:
     """Describe a miss that no guard examined here explains, by Dynamo's own words."""
     expression, comment = expressions.split(text) if text else ("", "")
+    length = _LENGTH.match(expression)
+    if length is not None:
+        # The manager of an empty dict holds no leaf: it says this of itself.
+        return Failure(
+            source=describe.source(length[1]),
+            guard=f"len({describe.source(length[1])}) == {length[2]}",
+            expected=f"length {length[2]}",
+            actual="another length",
+            where=describe.location_in(comment),
+            guard_type="DICT_LENGTH",
+            part="dict",
+        )
     return Failure(
         source=describe.shorten(describe.source(expression)) or "cache entry",
         guard=describe.shorten(describe.source(expression), 200) or "no guard fails when asked again",
@@ -329,6 +442,7 @@ def unknown(text: str) -> Failure:
 
 _READERS: Final[Mapping[str, Callable[[Asked], Iterator[Failure]]]] = {
     "TENSOR_MATCH": _tensor,
+    "LAMBDA_GUARD": _lambda,
     "TYPE_MATCH": _type,
     "FAKE_SCRIPT_TYPE_MATCH": _type,
     "ID_MATCH": _identity,
@@ -337,10 +451,13 @@ _READERS: Final[Mapping[str, Callable[[Asked], Iterator[Failure]]]] = {
     "NOT_NONE": _not_none,
     "TRUE_MATCH": _boolean,
     "FALSE_MATCH": _boolean,
+    "FLOAT_IS_NAN": _not_a_number,
+    "COMPLEX_IS_NAN": _not_a_number,
     "LENGTH_CHECK": _length,
     "DICT_LENGTH": _length,
     "DICT_CONTAINS": _contains,
     "SET_CONTAINS": _contains,
+    "NO_HASATTR": _no_attribute,
     "GLOBAL_STATE": _global_state,
     "TORCH_FUNCTION_MODE_STACK": _modes,
     "DEFAULT_DEVICE": _device,

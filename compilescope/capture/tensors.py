@@ -98,29 +98,36 @@ def _keys(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
     if have == expected.keys:
         return
     lost, gained = expected.keys - have, have - expected.keys
-    places = {key for key in lost | gained if _DEVICE_KEYS.match(key)}
-    if _devices(lost) != _devices(gained):
+    if _devices(expected.keys) != _devices(have):
         yield Difference("device", ".device", _devices(expected.keys), str(actual.device))
-        return
-    rest = (lost | gained) - places
-    if rest & _INFERENCE_KEYS and _is_inference(lost, gained):
-        want = "an ordinary tensor" if "ADInplaceOrView" in lost else "an inference tensor"
-        yield Difference("inference", "", want, _inference_word(actual))
-    elif rest or places:
+    elif not _is_inference(lost | gained):
         yield Difference("dispatch_keys", "", _list(expected.keys), _list(have))
+    elif _is_mode_alone(lost, gained, actual):
+        mode = _torch.in_inference_mode()
+        yield Difference("inference_mode", "", str(not mode), str(mode))
+    else:
+        words = ("an ordinary tensor", "an inference tensor")
+        inference = actual.is_inference()
+        yield Difference("inference", "", words[not inference], words[inference])
 
 
 def _devices(keys: frozenset[str]) -> str:
     return ", ".join(sorted({found[1].lower() for key in keys if (found := _DEVICE_KEYS.match(key))}))
 
 
-def _is_inference(lost: frozenset[str], gained: frozenset[str]) -> bool:
+def _is_inference(changed: frozenset[str]) -> bool:
     # An inference tensor lacks ADInplaceOrView and its autograd key, and nothing else.
-    return all(key in _INFERENCE_KEYS or key.startswith("Autograd") for key in lost | gained)
+    return all(key in _INFERENCE_KEYS or key.startswith("Autograd") for key in changed)
 
 
-def _inference_word(actual: torch.Tensor) -> str:
-    return "an inference tensor" if actual.is_inference() else "an ordinary tensor"
+def _is_mode_alone(lost: frozenset[str], gained: frozenset[str], actual: torch.Tensor) -> bool:
+    """Whether the keys would agree, had inference mode alone been otherwise.
+
+    The mode masks the autograd keys of every tensor, and without it every tensor shows ADInplaceOrView.
+    """
+    if _torch.in_inference_mode():
+        return not actual.is_inference() and not gained and not lost & _INFERENCE_KEYS
+    return actual.is_inference() and not lost and gained == _INFERENCE_KEYS
 
 
 def _list(keys: frozenset[str]) -> str:
@@ -140,6 +147,10 @@ def _strides(expected: Expected, actual: torch.Tensor, sizes: Sequence[Differenc
     have = actual.stride()
     wrong = [i for i, want in enumerate(expected.stride) if want is not None and want != have[i]]
     if not wrong:
+        return
+    formats = _memory_formats(expected, actual)
+    if formats is not None:
+        yield Difference("memory_format", "", *formats)
         return
     follows = sizes[0].suffix if sizes and _follow(expected, actual, wrong) else None
     if len(wrong) == 1:
@@ -169,3 +180,30 @@ def _follow(expected: Expected, actual: torch.Tensor, wrong: Sequence[int]) -> b
         want = None if want is None or size is None else want * max(size, 1)
         have *= max(actual.shape[index], 1)
     return True
+
+
+_FORMATS: Final = ("contiguous", "channels_last")
+
+
+def _memory_formats(expected: Expected, actual: torch.Tensor) -> tuple[str, str] | None:
+    """Return the two sides' memory formats where each has one of its own, or None."""
+    if actual.dim() not in (4, 5):
+        return None
+    shape = tuple(have if want is None else want for want, have in zip(expected.size, actual.shape, strict=True))
+    wanted = [name for name in _FORMATS if _agree(expected.stride, _format_strides(shape, name))]
+    found = [name for name in _FORMATS if actual.stride() == _format_strides(actual.shape, name)]
+    return (wanted[0], found[0]) if len(wanted) == len(found) == 1 and wanted != found else None
+
+
+def _agree(expected: Dims, strides: Sequence[int]) -> bool:
+    return all(want is None or want == have for want, have in zip(expected, strides, strict=True))
+
+
+def _format_strides(shape: Sequence[int], name: str) -> tuple[int, ...]:
+    """Return the strides of a dense tensor of that shape, with the channels innermost or not."""
+    order = range(len(shape)) if name == "contiguous" else (0, *range(2, len(shape)), 1)
+    strides, step = [0] * len(shape), 1
+    for index in reversed(order):
+        strides[index] = step
+        step *= max(shape[index], 1)
+    return tuple(strides)
