@@ -126,7 +126,7 @@ def expects(**facts: object) -> Callable[[Callable[[], object]], Callable[[], ob
 
 def programs_in(module: ModuleType) -> Iterator[Program]:
     """Yield the programs of a module."""
-    for name, thing in vars(module).items():
+    for name, thing in list(vars(module).items()):
         if isinstance(getattr(thing, "expected", None), Expectation):
             yield Program(name=name, run=thing, expected=thing.expected, file=Path(module.__file__ or ""))
 
