@@ -150,7 +150,9 @@ def test_seed_that_would_do_nothing(report: Cli) -> None:
     assert "--seed is for --order random; the order is grid." in ended.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--sweep", "n=1"], ["--device", "meta"], ["--parity"], ["--order", "grid"]])
+@pytest.mark.parametrize(
+    "arguments", [["--sweep", "n=1"], ["--device", "meta"], ["--set", "x=1"], ["--parity"], ["--order", "grid"]]
+)
 def test_option_that_a_script_cannot_follow(report: Cli, arguments: list[str]) -> None:
     ended = report(COMPILE, *arguments)
     assert ended.exit_code == 2
@@ -165,11 +167,28 @@ def test_arguments_for_a_workload(report: Cli) -> None:
     assert "take no arguments" in ended.stderr
 
 
-@pytest.mark.parametrize("text", ["n", "=1", "n=", "n=1,,2"])
-def test_sweep_that_cannot_be_read(report: Cli, text: str) -> None:
-    ended = report(WORKLOAD + "@workload\ndef w():\n    return print\n", "--sweep", text)
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--sweep", "n"], "--sweep 'n' is not of the form NAME=VALUE."),
+        (["--sweep", "=1"], "--sweep '=1' is not of the form NAME=VALUE."),
+        (["--sweep", "n=1,,2"], "--sweep 'n=1,,2' has an empty value."),
+        (["--sweep", "n=1", "--sweep", "n=2"], "--sweep gives 'n' twice."),
+        (["--set", "size="], "--set 'size=' is not of the form NAME=VALUE."),
+        (["--set", "device=cpu", "--device", "meta"], "--set gives 'device' twice."),
+    ],
+)
+def test_values_that_cannot_be_read(report: Cli, arguments: list[str], sentence: str) -> None:
+    ended = report(WORKLOAD + "@workload\ndef w():\n    return print\n", *arguments)
+    assert (ended.exit_code, ended.stderr) == (2, f"Error: {sentence}\n")
+
+
+def test_parameter_of_the_factory(report: Cli) -> None:
+    source = WORKLOAD + "@workload\ndef w(size='tiny'):\n    print('built', size)\n    return print\n"
+    assert "built full" in report(source, "--set", "size=full").stderr
+    ended = report(source, "--set", "szie=full")
     assert ended.exit_code == 2
-    assert "is not of the form AXIS=VALUE,VALUE" in ended.stderr
+    assert "its factory has no parameter szie; it has size. Did you mean size?" in ended.stderr
 
 
 def test_factory_that_returns_the_wrong_thing(report: Cli) -> None:
@@ -181,7 +200,7 @@ def test_factory_that_returns_the_wrong_thing(report: Cli) -> None:
 def test_workload_without_a_device(report: Cli) -> None:
     ended = report(WORKLOAD + "@workload\ndef w():\n    return print\n", "--device", "meta")
     assert ended.exit_code == 2
-    assert "its factory has no parameter named device" in ended.stderr
+    assert "its factory has no parameter device" in ended.stderr
 
 
 def test_point_that_raises_is_no_crash(report: Cli) -> None:

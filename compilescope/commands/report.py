@@ -66,6 +66,7 @@ class Request:
     save_to: Path | None
     parity: bool | None
     device: str | None
+    set_: tuple[str, ...]
     count_runs: bool | None
     verbose: bool
     quiet: bool
@@ -85,6 +86,7 @@ class Request:
 @click.option("--save", "save_to", type=click.Path(path_type=Path), metavar="FILE", help="Keep the recording as JSON.")
 @click.option("--parity/--no-parity", default=None, help="Call every point a second time, eagerly, and compare.")
 @click.option("--device", metavar="DEVICE", help="Handed to the workload's factory; meta needs no weights and no GPU.")
+@click.option("--set", "set_", multiple=True, metavar="NAME=VALUE", help="Value for another parameter of the factory.")
 @click.option("--count-runs/--no-count-runs", default=None, help="Compare calls with graph runs to see eager calls.")
 @click.option("-v", "--verbose", is_flag=True, help="Show everything instead of one screen.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary on stderr.")
@@ -116,7 +118,7 @@ def _obtain(source: Source, request: Request, config: Config) -> Recording:
         values=_values(request.sweep),
         order=_order(request, config),
         parity=config.parity if request.parity is None else request.parity,
-        device=request.device,
+        arguments=_arguments(request),
         count_runs=config.count_runs if request.count_runs is None else request.count_runs,
         warn=lambda text: click.echo(f"warning: {text}", err=True),
         track=iter if request.quiet else show,
@@ -144,10 +146,10 @@ def _refuse(request: Request, why: str, *, also: tuple[str, ...] = (), keep: tup
     Raises:
         UsageError: one of them was given.
     """
-    for name in ("sweep", "order", "seed", "parity", "device", "script_args", *also):
+    for name in ("sweep", "order", "seed", "parity", "device", "set_", "script_args", *also):
         value = getattr(request, name)
         if name not in keep and value not in (None, ()):
-            shown = "Arguments after --" if name == "script_args" else f"--{name.replace('_', '-')}"
+            shown = "Arguments after --" if name == "script_args" else f"--{name.rstrip('_').replace('_', '-')}"
             msg = f"{shown} cannot be used with {request.source}: {why}."
             raise UsageError(msg)
 
@@ -158,17 +160,31 @@ def _values(sweep: tuple[str, ...]) -> dict[str, list[str]]:
     Raises:
         UsageError: an item has no equals sign, no value, or names an axis again.
     """
-    found: dict[str, list[str]] = {}
-    for text in sweep:
-        axis, _, values = text.partition("=")
-        parts = [part.strip() for part in values.split(",")]
-        if not axis.strip() or not all(parts):
-            msg = f"--sweep {text!r} is not of the form AXIS=VALUE,VALUE."
+    read = {axis: [part.strip() for part in text.split(",")] for axis, text in _pairs("--sweep", sweep).items()}
+    for axis, values in read.items():
+        if not all(values):
+            msg = f"--sweep '{axis}={','.join(values)}' has an empty value."
             raise UsageError(msg)
-        if axis.strip() in found:
-            msg = f"--sweep gives the axis {axis.strip()!r} twice."
+    return read
+
+
+def _arguments(request: Request) -> dict[str, str]:
+    """Return what the factory is given: ``--set`` and ``--device``."""
+    given = request.set_ if request.device is None else (*request.set_, f"device={request.device}")
+    return _pairs("--set", given)
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not name or not equals or not value:
+            msg = f"{option} {text!r} is not of the form NAME=VALUE."
             raise UsageError(msg)
-        found[axis.strip()] = parts
+        if name in found:
+            msg = f"{option} gives {name!r} twice."
+            raise UsageError(msg)
+        found[name] = value
     return found
 
 

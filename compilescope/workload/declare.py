@@ -8,13 +8,14 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, overload
 
 from compilescope.errors import WorkloadError
-from compilescope.wording import listing
+from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from compilescope.record import Scalar
 
@@ -70,7 +71,8 @@ class Workload:
 
     Attributes:
         name: what reports call it.
-        factory: builds the callable; called once a sweep. It may have a parameter ``device``.
+        factory: builds the callable; called once a sweep. The command line may give its parameters
+            values; all but ``device`` need a default.
         axes: what varies.
         targets: what is meant to be compiled: functions, classes, modules, code objects or patterns.
         plain: whether it stands for a function that was not declared as a workload; such a function
@@ -99,7 +101,7 @@ class Workload:
         if extra:
             msg = (
                 f"The factory of workload {self.name!r} needs {listing(extra)}; "
-                "a factory is called without arguments, but for an optional `device`."
+                "every parameter of a factory but `device` needs a default."
             )
             raise WorkloadError(msg)
 
@@ -107,29 +109,32 @@ class Workload:
         """Call the factory, as if it had not been decorated."""
         return self.factory(*args, **kwargs)
 
-    def build(self, device: str | None = None) -> Callable[..., object]:
+    @property
+    def defaults(self) -> dict[str, object]:
+        """The parameters of the factory that have a default, with it."""
+        return {p.name: p.default for p in _parameters(self.factory) or [] if p.default is not p.empty}
+
+    def build(self, arguments: Mapping[str, Scalar] = MappingProxyType({})) -> Callable[..., object]:
         """Build the model and return the callable that a sweep calls.
 
         Args:
-            device: handed to the factory's parameter of that name.
+            arguments: for parameters of the factory, ``device`` among them.
 
         Raises:
-            WorkloadError: the factory takes no device and one is given, needs one and none is
-                given, or returns something that cannot be called with the axes.
+            WorkloadError: the factory has no such parameter, needs a device that is not given, or
+                returns something that cannot be called with the axes.
             Exception: whatever the factory raises.
         """
-        if device is None:
-            if _DEVICE in _needed(self.factory):
-                msg = f"The factory of workload {self.name!r} needs a device: give one with --device."
-                raise WorkloadError(msg)
-            built = self.factory()
-        else:
-            if not _accepts(self.factory, _DEVICE):
-                msg = (
-                    f"Workload {self.name!r} cannot be moved to {device!r}: its factory has no parameter named device."
-                )
-                raise WorkloadError(msg)
-            built = self.factory(device=device)
+        for name, value in arguments.items():
+            if not _accepts(self.factory, name):
+                has = [parameter.name for parameter in _parameters(self.factory) or []]
+                rest = f"; it has {listing(has)}" if has else ""
+                msg = f"Workload {self.name!r} cannot take {name}={value}: its factory has no parameter {name}{rest}."
+                raise WorkloadError(msg + guess(name, has))
+        if _DEVICE in _needed(self.factory) and _DEVICE not in arguments:
+            msg = f"The factory of workload {self.name!r} needs a device: give one with --device."
+            raise WorkloadError(msg)
+        built = self.factory(**arguments)
         if not callable(built):
             msg = (
                 f"The factory of workload {self.name!r} returned {type(built).__name__}, which cannot be called; "
@@ -209,8 +214,8 @@ def workload(
     """Declare the decorated factory as a workload.
 
     The factory builds the model once and returns a callable that takes every axis as a keyword
-    argument and runs the model on inputs of that point. If it has a parameter ``device``, then
-    ``compilescope report --device`` hands it there.
+    argument and runs the model on inputs of that point. Its own parameters have defaults, which
+    ``compilescope report --set NAME=VALUE`` replaces; ``--device`` gives the parameter ``device``.
 
     Args:
         factory: where the decorator is written without parentheses: a workload without axes.

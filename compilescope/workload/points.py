@@ -99,21 +99,27 @@ def override(axes: Sequence[Axis], chosen: Mapping[str, Sequence[str]], *, where
             msg = f"{where} has no axis {name!r}: {has}.{guess(name, known)}"
             raise UsageError(msg)
     return [
-        type(axis)(axis.name, [read_value(text, like=axis.values) for text in chosen[axis.name]])
+        type(axis)(axis.name, [read_value(text, like=_text_of(axis)) for text in chosen[axis.name]])
         if axis.name in chosen
         else axis
         for axis in axes
     ]
 
 
-def read_value(text: str, *, like: Sequence[Scalar] = ()) -> Scalar:
+def _text_of(axis: Axis) -> str | None:
+    """Return a value of an axis that has nothing but strings, which ``3x7`` and ``512`` alike then are."""
+    texts = [value for value in axis.values if isinstance(value, str)]
+    return texts[0] if len(texts) == len(axis.values) else None
+
+
+def read_value(text: str, *, like: object = None) -> Scalar:
     """Read one value of the command line: a number, ``true``, ``false``, ``none``, else a string.
 
     Args:
         text: as typed.
-        like: the declared values; where all of them are strings, so is this one.
+        like: a value in its place; where that is a string, so is this one.
     """
-    if like and all(isinstance(value, str) for value in like):
+    if isinstance(like, str):
         return text
     words: dict[str, Scalar] = {"true": True, "false": False, "none": None}
     if text.casefold() in words:

@@ -42,7 +42,7 @@ class Settings:
         values: axis name to the values that replace its own, as text.
         order: of the sweep.
         parity: whether to compare every point with eager.
-        device: for the factory's parameter of that name.
+        arguments: for parameters of the factory, ``device`` among them, as text.
         count_runs: whether calls are compared with graph runs, to see eager fallbacks.
         warn: shows a doubt before the run.
         track: shows progress while it hands out points.
@@ -52,7 +52,7 @@ class Settings:
     values: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     order: Order = dataclasses.field(default_factory=Order)
     parity: bool = False
-    device: str | None = None
+    arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     count_runs: bool = True
     warn: Callable[[str], None] = lambda _: None
     track: Callable[[Sequence[Point]], Iterator[Point]] = iter
@@ -84,7 +84,7 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
             with contextlib.chdir(Path.cwd()):
                 run = _sweep_each(workloads, scope, settings)
             recording = scope.recording
-    if settings.device == "meta":
+    if settings.arguments.get("device") == "meta":
         # The recorder names the machine's device; what ran on meta ran on none.
         recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))
     return _ended(recording, run)
@@ -147,7 +147,10 @@ def _sweep_each(workloads: Sequence[Workload], scope: Scope, settings: Settings)
 
 
 def _sweep(workload: Workload, scope: Scope, settings: Settings) -> Walk:
-    call = workload.build(settings.device)
+    defaults = workload.defaults
+    call = workload.build(
+        {name: read_value(text, like=defaults.get(name)) for name, text in settings.arguments.items()}
+    )
     plan = Plan(workload.name, workload.axes, settings.order)
     doubts = coincidences(plan.points(), static_widths(call))
     for doubt in doubts:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from compilescope.errors import WorkloadError
 from compilescope.workload.declare import Axis, Workload, workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_axis_keeps_the_order_and_the_repeats_of_its_values() -> None:
@@ -86,15 +90,26 @@ def test_callable_with_keywords_takes_any_axis() -> None:
     assert declared.build()(n=1) == {"n": 1}
 
 
-def test_device_goes_to_a_factory_that_has_such_a_parameter() -> None:
-    declared = Workload(name="w", factory=lambda device="cpu": lambda: device)
-    assert declared.build()() == "cpu"
-    assert declared.build("meta")() == "meta"
+def test_arguments_go_to_the_parameters_of_the_factory() -> None:
+    declared = Workload(name="w", factory=lambda device="cpu", size="tiny": lambda: (device, size))
+    assert declared.build()() == ("cpu", "tiny")
+    assert declared.build({"device": "meta"})() == ("meta", "tiny")
+    assert declared.build({"size": "full"})() == ("cpu", "full")
+    assert declared.defaults == {"device": "cpu", "size": "tiny"}
 
 
-def test_device_is_refused_where_no_parameter_takes_it() -> None:
-    with pytest.raises(WorkloadError, match="'w' cannot be moved to 'meta': its factory has no parameter named device"):
-        Workload(name="w", factory=lambda: print).build("meta")
+@pytest.mark.parametrize(
+    ("factory", "argument", "sentence"),
+    [
+        (lambda: print, "device", r"'w' cannot take device=x: its factory has no parameter device\."),
+        (lambda size=1: size, "szie", r"has no parameter szie; it has size\. Did you mean size\?"),
+    ],
+)
+def test_argument_that_no_parameter_takes_is_refused(
+    factory: Callable[..., object], argument: str, sentence: str
+) -> None:
+    with pytest.raises(WorkloadError, match=sentence):
+        Workload(name="w", factory=factory).build({argument: "x"})
 
 
 def test_factory_that_needs_a_device_says_how_to_give_one() -> None:

@@ -95,8 +95,10 @@ def test_value_is_read_as_what_it_looks_like(text: str, value: Scalar) -> None:
     assert type(read) is type(value)
 
 
-def test_value_of_a_string_axis_stays_a_string() -> None:
-    assert read_value("7", like=["3", "5"]) == "7"
+def test_value_in_the_place_of_a_string_stays_a_string() -> None:
+    assert read_value("7", like="3") == "7"
+    assert override([Axis("size", ["3", "5"])], {"size": ["7"]}, where="w") == [Axis("size", ["7"])]
+    assert override([Axis("size", ["all", 5])], {"size": ["7"]}, where="w") == [Axis("size", [7])]
 
 
 def test_override_replaces_the_values_of_the_named_axis_alone() -> None:

@@ -99,11 +99,23 @@ def test_parity_is_taken_at_every_point_and_adds_no_compilation(write: Write) ->
 
 
 def test_meta_device_is_handed_to_the_factory(write: Write) -> None:
-    made = record_workloads(WorkloadSource(write(ONE)), Settings(device="meta", parity=True, count_runs=False))
+    made = record_workloads(
+        WorkloadSource(write(ONE)), Settings(arguments={"device": "meta"}, parity=True, count_runs=False)
+    )
     assert {point.status for point in made.sweeps[0].points} == {"ok"}
     assert {point.parity for point in made.sweeps[0].points} == {None}
     assert made.meta.device == "meta"
     assert len(made.compiled) == 3
+
+
+def test_arguments_of_the_factory_are_read_as_what_they_replace(write: Write) -> None:
+    path = write(
+        "from compilescope import workload\n@workload\ndef w(dynamic=True, width=3, name='x', other=None):\n"
+        "    assert (dynamic, width, name, other) == (None, 4, '5', False)\n    return lambda: None\n"
+    )
+    arguments = {"dynamic": "none", "width": "4", "name": "5", "other": "false"}
+    made = record_workloads(WorkloadSource(path), Settings(arguments=arguments, count_runs=False))
+    assert made.meta.run.status == "ok"
 
 
 def test_workloads_of_one_file_are_told_apart_though_they_share_axes(write: Write) -> None:
