@@ -289,3 +289,10 @@ def test_explain_unknown_code(run: Cli, code: str, sentence: str) -> None:
     ended = run("explain", code)
     assert ended.exit_code == 2
     assert sentence in ended.stderr
+
+
+def test_explain_graph_break_without_torch(run: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    ended = run("explain", "GB0170")
+    assert ended.exit_code == 2
+    assert "torch is not installed" in ended.stderr
