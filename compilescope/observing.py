@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from compilescope.analysis import breaks, causes
+from compilescope.analysis.axes import with_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,11 +28,15 @@ class Scope:
     def recording(self) -> Recording:
         """What was recorded so far, explained. May be read inside the block and after it."""
         bare = replace(self._recorder.recording(), sweeps=tuple(self._sweeps))
-        return breaks.explain(causes.explain(bare))
+        return with_axes(breaks.explain(causes.explain(bare)))
 
     def at(self, values: Mapping[str, Scalar]) -> contextlib.AbstractContextManager[None]:
         """Stamp the compilations made inside with a sweep point."""
         return self._recorder.at(values)
+
+    def aside(self) -> contextlib.AbstractContextManager[None]:
+        """Keep the calls made inside out of the count of eager calls, for runs that are meant to be eager."""
+        return self._recorder.aside()
 
     def add_sweep(self, sweep: Sweep) -> None:
         """Add a finished sweep to the recording."""

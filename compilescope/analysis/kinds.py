@@ -137,7 +137,7 @@ _KINDS: Final = (
     Kind(
         "dim_marking",
         "tensor",
-        "mark_dynamic, mark_static or mark_unbacked was applied to this tensor and not to the earlier one, or otherwise.",
+        "mark_dynamic, mark_static or mark_unbacked was applied to one of the two tensors and not to the other.",
         "apply the same marks to {source} before every call",
     ),
     Kind(

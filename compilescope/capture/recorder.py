@@ -105,6 +105,10 @@ class Recorder:
         finally:
             self._point = before
 
+    def aside(self) -> contextlib.AbstractContextManager[None]:
+        """Leave the calls made inside out of the counts."""
+        return contextlib.nullcontext() if self._runs is None else self._runs.aside()
+
     # --- hearing ----------------------------------------------------------------------------------
 
     def on_attempt(self, attempt: Attempt) -> None:

@@ -6,6 +6,7 @@ a microsecond a call.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 from collections import defaultdict
@@ -94,11 +95,20 @@ class RunCounter:
             def count(callback: object) -> object:
                 # The frame above is compile_wrapper, whose free variable fn is what was compiled.
                 if self._active:
-                    self._note_call(sys._getframe(1))
+                    self._note_call(sys._getframe(1))  # noqa: SLF001 (the only way to see the caller)
                 return original(callback)
 
             self._original, self._installed, self._active = original, count, True
             _torch.set_callback_filter(count)
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave what is called inside out of the counts: it is a call of the tool's own."""
+        before, self._active = self._active, False
+        try:
+            yield
+        finally:
+            self._active = before
 
     def remove(self) -> None:
         """Stop to count, and put everything back that is still ours."""

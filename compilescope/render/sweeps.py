@@ -44,9 +44,13 @@ def axis_lines(sweep: Sweep) -> tuple[AxisLine, ...]:
     for axis, values in sweep.axes.items():
         summary = None if sweep.summary is None else sweep.summary.get(axis)
         free = summary is not None and summary.free
-        verdict = "not looked at" if summary is None else _axis_verdict(sweep, axis, summary)
+        verdict = _unseen(values) if summary is None else _axis_verdict(sweep, axis, summary)
         found.append(AxisLine(plain(axis), _values(values), plain(verdict), free))
     return tuple(found)
+
+
+def _unseen(values: Sequence[Scalar]) -> str:
+    return "one value only: not varied" if len(set(map(repr, values))) == 1 else "not looked at"
 
 
 def _axis_verdict(sweep: Sweep, axis: str, summary: AxisSummary) -> str:

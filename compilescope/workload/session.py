@@ -21,6 +21,7 @@ from compilescope.workload.load import importable, load_workloads
 from compilescope.workload.parity import EagerComparison
 from compilescope.workload.points import Order, override, read_value
 from compilescope.workload.reach import static_widths
+from compilescope.workload.revision import revision_of
 from compilescope.workload.script import run_script
 from compilescope.workload.sweep import Plan, Walk, walk
 
@@ -68,7 +69,7 @@ def record_script(source: ScriptSource, arguments: Sequence[str], settings: Sett
         with contextlib.chdir(Path.cwd()):
             run = run_script(source.path, arguments)
         recording = scope.recording
-    return _ended(recording, run)
+    return _ended(recording, run, revision_of(source.path))
 
 
 def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
@@ -87,11 +88,11 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
     if settings.arguments.get("device") == "meta":
         # The recorder names the machine's device; what ran on meta ran on none.
         recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))
-    return _ended(recording, run)
+    return _ended(recording, run, revision_of(Path.cwd() if isinstance(source.module, str) else source.module))
 
 
-def _ended(recording: Recording, run: Run) -> Recording:
-    meta = msgspec.structs.replace(recording.meta, run=run)
+def _ended(recording: Recording, run: Run, revision: str | None) -> Recording:
+    meta = msgspec.structs.replace(recording.meta, run=run, revision=revision)
     return with_axes(msgspec.structs.replace(recording, meta=meta))
 
 

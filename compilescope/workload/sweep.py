@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from dataclasses import dataclass
@@ -29,6 +28,9 @@ class Scope(Protocol):
 
     def at(self, values: dict[str, Scalar]) -> AbstractContextManager[None]:
         """Stamp the compilations made inside with the point."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Keep the calls made inside out of the count of eager calls."""
 
     def add_sweep(self, sweep: Sweep) -> None:
         """Add a finished or interrupted sweep to the recording."""
@@ -129,32 +131,23 @@ def _visit(
     """Run one point. Returns it, and the traceback where it raised."""
     started = time.perf_counter()
     seconds: float | None = None
+    parity: Parity | None = None
     try:
         with scope.at(values):
-            if comparison is None:
-                # The result is dropped here and now: two points' outputs are never alive together.
+            # Without a comparison the result is dropped here: two points' outputs are never alive together.
+            compare = None if comparison is None else comparison.run(lambda: call(**values))
+            if compare is None:
                 call(**values)
-                compare: Callable[[], Parity | None] = _not_looked_at
-            else:
-                compare = comparison.run(lambda: call(**values))
             _wait_for_device()
         seconds = time.perf_counter() - started
-        with _aside(scope):
-            parity = compare()
+        if compare is not None:
+            # The eager run is our own: it is no call that ran eager unasked.
+            with scope.aside():
+                parity = compare()
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the user's code may raise anything; the sweep goes on)
         took = time.perf_counter() - started if seconds is None else seconds
         return SweepPoint(values=values, status="error", seconds=took, error=one_line(error)), user_traceback(error)
     return SweepPoint(values=values, status="ok", seconds=seconds, parity=parity), None
-
-
-def _aside(scope: Scope) -> AbstractContextManager[None]:
-    """Keep the eager run of a comparison out of the count of eager calls, where the scope can."""
-    aside: Callable[[], AbstractContextManager[None]] = getattr(scope, "aside", contextlib.nullcontext)
-    return aside()
-
-
-def _not_looked_at() -> None:
-    return None
 
 
 def _wait_for_device() -> None:

@@ -98,7 +98,7 @@ def test_the_fullest_report_tells_breaks_fallbacks_errors_and_parity(faulty: Rec
     assert "cause unknown: no guard could be examined" in page
     assert "parity with eager: worst relative L2 2.50e-01" in page
     assert "height 3, 5 free (only 1 of 2 values ran)" in page
-    assert "batch 1 not looked at" in page
+    assert "batch 1 one value only: not varied" in page
     assert "Traceback boom ValueError" in page
     assert "recompile_limit = 8" in page
 

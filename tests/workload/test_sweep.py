@@ -35,6 +35,13 @@ class FakeScope:
         """Note it."""
         self.log.append("reset")
 
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Note the way in and the way out."""
+        self.log.append("aside")
+        yield
+        self.log.append("back")
+
 
 @pytest.fixture
 def scope() -> FakeScope:
@@ -121,23 +128,11 @@ class FakeComparison:
         return compare
 
 
-def test_parity_is_taken_outside_the_stamp_of_the_point(scope: FakeScope, plan: Plan) -> None:
+def test_parity_is_taken_outside_the_stamp_of_the_point_and_the_count_of_eager_calls(scope: FakeScope, plan: Plan) -> None:
     points = walk(plan, lambda n: n, scope, comparison=FakeComparison(scope.log)).sweep.points
     assert [point.parity for point in points] == [FakeComparison.parity] * 3
-    assert scope.log[1:4] == [{"n": 1}, "left", "compared"]
+    assert scope.log[1:6] == [{"n": 1}, "left", "aside", "compared", "back"]
 
 
 def test_parity_that_was_not_asked_for_is_none(scope: FakeScope, plan: Plan) -> None:
     assert {point.parity for point in walk(plan, lambda n: n, scope).sweep.points} == {None}
-
-
-def test_eager_half_of_a_comparison_is_kept_out_of_the_count_of_eager_calls(scope: FakeScope, plan: Plan) -> None:
-    @contextlib.contextmanager
-    def aside() -> Iterator[None]:
-        scope.log.append("aside")
-        yield
-        scope.log.append("back")
-
-    scope.aside = aside
-    walk(plan, lambda n: n, scope, comparison=FakeComparison(scope.log))
-    assert scope.log[1:6] == [{"n": 1}, "left", "aside", "compared", "back"]
