@@ -273,13 +273,23 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a rule or a budget holds against the run."""
+    """Something that a rule or a budget holds against the run.
+
+    Attributes:
+        rule: its stable code, such as ``CS203``.
+        code: id of the code object that it speaks of, or None.
+        message: one sentence or phrase.
+        key: what a baseline knows it by, together with the rule: no line number, absolute path, id or time.
+        amount: how many of the same it stands for; a baseline accepts that many and no more.
+    """
 
     rule: str
     code: str | None
     message: str
     file: str | None = None
     line: int | None = None
+    key: str | None = None
+    amount: int = 1
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,123 @@
+"""Limits that a project sets for itself, and the judgement of a run by them. Knows neither pytest nor torch."""
+
+from __future__ import annotations
+
+import math
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from compilescope.analysis.kinds import KINDS
+from compilescope.errors import UsageError
+from compilescope.gate import sight
+from compilescope.gate.eager import eager_findings
+from compilescope.gate.limits import break_findings, compile_findings, size_findings
+from compilescope.gate.scope import Scope, matches
+from compilescope.wording import guess, listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from compilescope.record import Finding, Recording
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run may do. ``None`` sets no limit.
+
+    Whatever the limits, a run is held to have been seen: that it ended well, compiled something, compiled
+    every target, met no recompile limit, ran nothing eagerly, and left no recompile unexplained. What may
+    be otherwise must be allowed by name.
+
+    Attributes:
+        targets: selectors, as the recording's targets have them, or patterns over qualified names; empty
+            for all targets of the recording, or all code objects where it has none.
+        max_compiles: of each target; its resume functions are counted apart, each held to the same limit.
+        max_recompiles: of each target, resume functions apart likewise.
+        max_recompiles_by_kind: a limit for a kind of cause. A recompile all of whose kinds are named here
+            is counted here alone; any other is counted by ``max_recompiles`` too.
+        no_shape_recompile: forbids recompiles that general shapes would have avoided.
+        max_graph_breaks: sites, over the whole recording.
+        max_own_graph_breaks: sites in files that ``own`` matches.
+        own: folders, files or patterns, as the report shows them: ``src/pkg``.
+        allow_fallbacks: kinds of fallback, or names of code, that may run eagerly; ``*`` allows all.
+        allow_uncompiled: targets that need not be compiled themselves.
+        allow_unknown: allows recompiles with a cause of kind ``unknown`` or ``guard_error``.
+        min_operators: calls captured by the graphs; the largest graph of each code object counts.
+        max_guards: of one compilation.
+        max_compile_seconds: of all attempts together.
+        max_relative_l2: the distance of each point of a sweep from eager; needs ``--parity``.
+
+    Raises:
+        UsageError: a limit is negative or no number, a kind is unknown, or one option needs another.
+    """
+
+    targets: tuple[str, ...] = ()
+    max_compiles: int | None = None
+    max_recompiles: int | None = None
+    max_recompiles_by_kind: dict[str, int] = {}
+    no_shape_recompile: bool = False
+    max_graph_breaks: int | None = None
+    max_own_graph_breaks: int | None = None
+    own: tuple[str, ...] = ()
+    allow_fallbacks: tuple[str, ...] = ()
+    allow_uncompiled: tuple[str, ...] = ()
+    allow_unknown: bool = False
+    min_operators: int | None = None
+    max_guards: int | None = None
+    max_compile_seconds: float | None = None
+    max_relative_l2: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could never find anything."""
+        for name, limit in (*self._limits(), *self.max_recompiles_by_kind.items()):
+            if limit is not None and not (math.isfinite(limit) and limit >= 0):
+                msg = f"The limit {name} must be 0 or more, not {limit}."
+                raise UsageError(msg)
+        for kind in self.max_recompiles_by_kind:
+            if kind not in KINDS:
+                near = guess(kind, KINDS) or f" The kinds are {listing(KINDS)}."
+                msg = f"{kind!r} is no kind of cause.{near}"
+                raise UsageError(msg)
+        if self.max_own_graph_breaks is not None and not self.own:
+            msg = "max-own-graph-breaks needs own: the paths of the project's own code, such as src/pkg."
+            raise UsageError(msg)
+
+    def _limits(self) -> Iterable[tuple[str, float | None]]:
+        names = ("max_compiles", "max_recompiles", "max_graph_breaks", "max_own_graph_breaks", "min_operators")
+        for name in (*names, "max_guards", "max_compile_seconds", "max_relative_l2"):
+            yield name.replace("_", "-"), getattr(self, name)
+
+    def is_own(self, file: str) -> bool:
+        """Whether ``file`` is the project's own."""
+        places = [place.removeprefix("./").rstrip("/") for place in self.own]
+        return any(
+            (place == "." and not file.startswith("/"))
+            or file == place
+            or file.startswith(f"{place}/")
+            or fnmatchcase(file, place)
+            for place in places
+        )
+
+    def allows_fallback(self, kind: str, names: Iterable[str]) -> bool:
+        """Whether code with these names may run eagerly for a reason of this kind."""
+        known = list(names)
+        return any(pattern == kind or matches(pattern, known) for pattern in self.allow_fallbacks)
+
+
+def judge(recording: Recording, budget: Budget) -> tuple[Finding, ...]:
+    """Return what ``budget`` holds against ``recording``: first what was not seen, then what is over a limit.
+
+    An empty answer means that the run was seen whole and kept every limit.
+    """
+    scope = Scope(recording, budget.targets)
+    return (
+        *sight.run_findings(recording),
+        *sight.number_findings(recording),
+        *sight.vacuous_findings(scope, budget),
+        *sight.blind_findings(scope, budget),
+        *compile_findings(scope, budget),
+        *eager_findings(scope, budget),
+        *break_findings(scope, budget),
+        *size_findings(scope, budget),
+    )

@@ -1,0 +1,198 @@
+"""Holds what was seen against a budget's limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from compilescope.analysis import rules
+from compilescope.analysis.kinds import KINDS
+from compilescope.gate.making import finding
+from compilescope.gate.scope import stable_file
+from compilescope.record import Location
+from compilescope.storage import merge_breaks
+from compilescope.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from compilescope.analysis.rules import Rule
+    from compilescope.gate.budget import Budget
+    from compilescope.gate.scope import Group, Scope
+    from compilescope.record import Compilation, Failure, Finding, GraphBreak, Recording
+
+_UNKNOWN: Final = frozenset({"unknown", "guard_error"})
+_TOLD: Final = 3
+"""Causes of one recompile that a finding names."""
+
+
+def compile_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
+    """Yield what is wrong with how often the targets were compiled, and why they were compiled again."""
+    for group in scope.groups:
+        made = len(group.compilations)
+        if budget.max_compiles is not None and made > budget.max_compiles:
+            message = f"{group.name} was compiled {_times(made)}, {budget.max_compiles} allowed"
+            yield finding(rules.TOO_MANY_COMPILES, message, key=group.key, code=group.code, amount=made)
+        recompiles = [one for one in group.compilations if one.recompile is not None]
+        yield from _unexplained(group, recompiles, budget)
+        yield from _shape_driven(group, recompiles, budget)
+        yield from _too_many(group, recompiles, budget)
+
+
+def _unexplained(group: Group, recompiles: Iterable[Compilation], budget: Budget) -> Iterator[Finding]:
+    for one in recompiles:
+        if not budget.allow_unknown and (
+            not _kinds(one) or any(kind not in KINDS or kind in _UNKNOWN for kind in _kinds(one))
+        ):
+            message = f"{group.name} was recompiled ({one.id}) for a reason that is not known: {_because(one)}"
+            yield finding(rules.UNKNOWN_CAUSE, message, code=group.code, where=_where(one))
+
+
+def _shape_driven(group: Group, recompiles: Sequence[Compilation], budget: Budget) -> Iterator[Finding]:
+    if not budget.no_shape_recompile:
+        return
+    for one in recompiles:
+        if one.recompile is not None and one.recompile.shape_driven is None:
+            message = f"{group.name} was recompiled ({one.id}), and whether shapes drove it was not worked out"
+            yield finding(rules.NOT_ANALYSED, message, code=group.code, where=_where(one))
+    driven = [one for one in recompiles if one.recompile is not None and one.recompile.shape_driven]
+    for alike in _by_cause(driven):
+        message = f"{group.name} was recompiled {_times(len(alike))} as shapes changed: {_because(alike[0])}"
+        yield _about(rules.SHAPE_RECOMPILE, message, group, alike)
+
+
+def _too_many(group: Group, recompiles: Sequence[Compilation], budget: Budget) -> Iterator[Finding]:
+    for kind, limit in sorted(budget.max_recompiles_by_kind.items()):
+        of_kind = [one for one in recompiles if kind in _kinds(one)]
+        if len(of_kind) > limit:
+            said = f"{group.name} was recompiled {_times(len(of_kind))} for {kind}, {limit} allowed"
+            for alike in _by_cause(of_kind):
+                yield _about(rules.TOO_MANY_OF_KIND, f"{said}: {_share(alike, of_kind)}", group, alike)
+    # What is of kinds that all have limits of their own was counted there.
+    rest = [one for one in recompiles if not _kinds(one) or not _kinds(one) <= budget.max_recompiles_by_kind.keys()]
+    if budget.max_recompiles is not None and len(rest) > budget.max_recompiles:
+        said = f"{group.name} was recompiled {_times(len(rest))}, {budget.max_recompiles} allowed"
+        for alike in _by_cause(rest):
+            yield _about(rules.TOO_MANY_RECOMPILES, f"{said}: {_share(alike, rest)}", group, alike)
+
+
+def _about(rule: Rule, message: str, group: Group, alike: Sequence[Compilation]) -> Finding:
+    """Return one finding for recompiles that have the same causes."""
+    signature = ", ".join(f"{kind} of {source}" for kind, source in _signature(alike[0])) or "unknown"
+    key = f"{group.key}: {signature}"
+    return finding(rule, message, key=key, code=group.code, where=_where(alike[0]), amount=len(alike))
+
+
+def _share(alike: Sequence[Compilation], whole: Sequence[Compilation]) -> str:
+    share = "" if len(alike) == len(whole) else f"{len(alike)} of them: "
+    return share + _because(alike[0])
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _causes(one: Compilation) -> tuple[Failure, ...]:
+    return () if one.recompile is None else one.recompile.causes
+
+
+def _kinds(one: Compilation) -> frozenset[str]:
+    return frozenset(cause.kind or "unknown" for cause in _causes(one))
+
+
+def _signature(one: Compilation) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({(cause.kind or "unknown", cause.source) for cause in _causes(one)}))
+
+
+def _by_cause(recompiles: Iterable[Compilation]) -> list[list[Compilation]]:
+    found: dict[tuple[tuple[str, str], ...], list[Compilation]] = {}
+    for one in recompiles:
+        found.setdefault(_signature(one), []).append(one)
+    return list(found.values())
+
+
+def _because(one: Compilation) -> str:
+    """Say what kept the closest entry from serving."""
+    causes = _causes(one)
+    if not causes:
+        return "no guard of an older entry could be examined"
+    told = [
+        f"{cause.kind or 'unknown'} of {cause.source} ({cause.expected} -> {cause.actual})" for cause in causes[:_TOLD]
+    ]
+    more = len(causes) - len(told)
+    axes = () if one.recompile is None else one.recompile.axes or ()
+    moved = f", as {' and '.join(axes)} moved" if axes else ""
+    return ", ".join(told) + (f" and {more} more" if more else "") + moved
+
+
+def _where(one: Compilation) -> Location | None:
+    return next((cause.where for cause in _causes(one) if cause.where is not None), None)
+
+
+def break_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
+    """Yield every graph break where there are more than the budget allows, each site once."""
+    sites = merge_breaks(scope.recording.graph_breaks)
+    own = [site for site in sites if budget.is_own(site.file)]
+    told: set[int] = set()
+    if budget.max_own_graph_breaks is not None and len(own) > budget.max_own_graph_breaks:
+        told = {id(site) for site in own}
+        said = f"{count(len(own), 'graph break')} in own code, {budget.max_own_graph_breaks} allowed"
+        for site in own:
+            yield _break(rules.OWN_GRAPH_BREAK, said, site, scope)
+    if budget.max_graph_breaks is not None and len(sites) > budget.max_graph_breaks:
+        said = f"{count(len(sites), 'graph break')}, {budget.max_graph_breaks} allowed"
+        for site in sites:
+            if id(site) not in told:
+                yield _break(rules.GRAPH_BREAK, said, site, scope)
+
+
+def _break(rule: Rule, said: str, site: GraphBreak, scope: Scope) -> Finding:
+    named = f"{site.kind} {site.registry_id}" if site.registry_id else site.kind
+    line = (site.text or site.reason).strip()
+    skips = ", and its frame runs eagerly" if site.skips_frame else ""
+    message = f"{said}: {named}, {count(site.events, 'event')}{skips}: {line}"
+    key = f"{site.kind} in {stable_file(site.file)}:{site.function or ''}: {site.text or site.registry_id or site.kind}"
+    where = Location(file=site.file, line=site.line)
+    return finding(rule, message, key=key, code=scope.codes.get(site.code), where=where)
+
+
+def size_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
+    """Yield what is wrong with the size of what was compiled, its time, and its distance from eager."""
+    if budget.max_guards is not None:
+        for group in scope.groups:
+            most = max((one.guards or 0 for one in group.compilations), default=0)
+            if most > budget.max_guards:
+                message = f"An entry of {group.name} has {most} guards, {budget.max_guards} allowed"
+                yield finding(rules.TOO_MANY_GUARDS, message, key=group.key, code=group.code, amount=most)
+    if budget.min_operators is not None:
+        captured = _operators(scope.compilations())
+        if captured < budget.min_operators:
+            message = f"The graphs hold {count(captured, 'operator')}, at least {budget.min_operators} expected"
+            missing = budget.min_operators - captured
+            yield finding(rules.TOO_FEW_OPERATORS, message, key="operators missing", amount=missing)
+    seconds = sum(one.seconds for one in scope.recording.compilations)
+    if budget.max_compile_seconds is not None and not seconds <= budget.max_compile_seconds:
+        message = f"Compiling took {seconds:.1f} s, {budget.max_compile_seconds:g} s allowed"
+        yield finding(rules.TOO_SLOW, message)
+    yield from _distance(scope.recording, budget.max_relative_l2)
+
+
+def _operators(compiled: Iterable[Compilation]) -> int:
+    """Add up the largest graph of each code object: a recompile adds no operators to the model."""
+    largest: dict[str, int] = {}
+    for one in compiled:
+        largest[one.code] = max(largest.get(one.code, 0), one.operators or 0)
+    return sum(largest.values())
+
+
+def _distance(recording: Recording, limit: float | None) -> Iterator[Finding]:
+    if limit is None:
+        return
+    for sweep in recording.sweeps:
+        # Written so that NaN is too far.
+        far = [p for p in sweep.points if p.parity is not None and not p.parity.relative_l2 <= limit]
+        if far:
+            worst = max(far, key=lambda point: point.parity.relative_l2 if point.parity else 0.0)
+            at = ", ".join(f"{axis}={value}" for axis, value in worst.values.items())
+            distance = worst.parity.relative_l2 if worst.parity else 0.0
+            message = f"{sweep.workload} differs from eager by {distance:.2e} (relative L2) at {at}, {limit:g} allowed"
+            yield finding(rules.TOO_FAR, f"{message}; {count(len(far), 'point')} of {len(sweep.points)} too far")

@@ -1,0 +1,44 @@
+"""Makes findings: where they point to, and what a baseline knows them by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compilescope.record import Finding
+
+if TYPE_CHECKING:
+    from compilescope.analysis.rules import Rule
+    from compilescope.record import CodeObject, Location
+
+
+def finding(  # noqa: PLR0913 (what a finding is made of; all but two by keyword)
+    rule: Rule,
+    message: str,
+    *,
+    key: str = "",
+    code: CodeObject | None = None,
+    where: Location | None = None,
+    amount: int = 1,
+) -> Finding:
+    """Return a finding of ``rule``.
+
+    Args:
+        rule: what finds.
+        message: one sentence or phrase.
+        key: what a baseline knows it by; needed only where the rule's findings may be accepted.
+        code: the code object that it speaks of.
+        where: the line to point to; without one, the code object's first.
+        amount: how many of the same it stands for.
+    """
+    file, line = (where.file, where.line) if where is not None else (None, None)
+    if file is None and code is not None:
+        file, line = code.file, code.line
+    return Finding(
+        rule=rule.code,
+        code=None if code is None else code.id,
+        message=" ".join(message.split()),
+        file=file,
+        line=line,
+        key=" ".join(key.split()) if rule.acceptable else None,
+        amount=amount,
+    )

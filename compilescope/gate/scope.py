@@ -1,0 +1,152 @@
+"""What a budget speaks of: which compilations belong to which target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from compilescope.analysis.summary import display_name, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from compilescope.record import CodeObject, Compilation, Recording, Target
+
+_NAMED = 5
+"""Code objects that a finding names before it says how many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What one limit is held against: a target's own compilations, or those of one resume function.
+
+    Attributes:
+        name: how findings call it.
+        key: how a baseline calls it.
+        code: where it is, or None.
+        compilations: the compiled ones, oldest first.
+    """
+
+    name: str
+    key: str
+    code: CodeObject | None
+    compilations: tuple[Compilation, ...]
+
+
+class Scope:
+    """A recording as a budget looks at it.
+
+    Args:
+        recording: what is judged.
+        wanted: selectors of targets, or patterns over qualified names; none for all.
+    """
+
+    def __init__(self, recording: Recording, wanted: Sequence[str]) -> None:
+        self.recording = recording
+        self.codes: Mapping[str, CodeObject] = {code.id: code for code in recording.code_objects}
+        known = {target.selector: target for target in recording.targets}
+        self.targets: tuple[Target, ...] = (
+            tuple(known[name] for name in wanted if name in known) if wanted else recording.targets
+        )
+        patterns = [name for name in wanted if name not in known]
+        by_pattern = {pattern: self._by_pattern(pattern) for pattern in patterns}
+        self.unknown: tuple[str, ...] = tuple(pattern for pattern, found in by_pattern.items() if not found)
+        self.groups: tuple[Group, ...] = tuple(self._groups(by_pattern, whole=not wanted and not recording.targets))
+
+    def compilations(self) -> tuple[Compilation, ...]:
+        """Return the compiled ones that the budget speaks of, each once, oldest first."""
+        meant = {id(one) for group in self.groups for one in group.compilations}
+        return tuple(one for one in self.recording.compiled if id(one) in meant)
+
+    def name(self, code: str) -> str:
+        """Return what to call a code object."""
+        found = self.codes.get(code)
+        return code if found is None else display_name(found)
+
+    def instead(self) -> str:
+        """Say what was compiled, for a finding about something that was not."""
+        names = [self.name(one.code) for one in self.recording.compiled if self._parent(one.code) is None]
+        return f"compiled were {listed(names, shown=_NAMED)}" if names else "nothing was compiled"
+
+    def _groups(self, by_pattern: Mapping[str, Sequence[Compilation]], *, whole: bool) -> Iterable[Group]:
+        if whole:
+            yield from self._by_code(self.recording.compiled)
+            return
+        for target in self.targets:
+            yield from self._of_target(target.selector, self._of(target))
+        for pattern, found in by_pattern.items():
+            yield from self._of_target(pattern, found)
+
+    def _of_target(self, label: str, found: Sequence[Compilation]) -> Iterable[Group]:
+        own = tuple(one for one in found if self._parent(one.code) is None)
+        code = self.codes.get(own[0].code) if own else None
+        yield Group(name=label, key=label, code=code, compilations=own)
+        yield from self._by_code([one for one in found if self._parent(one.code) is not None])
+
+    def _by_code(self, found: Iterable[Compilation]) -> Iterable[Group]:
+        by_code: dict[str, list[Compilation]] = {}
+        for one in found:
+            by_code.setdefault(one.code, []).append(one)
+        for code, members in by_code.items():
+            known = self.codes.get(code)
+            yield Group(name=self.name(code), key=self.key(code), code=known, compilations=tuple(members))
+
+    def key(self, code: str) -> str:
+        """Return how a baseline calls a code object: no line number, no absolute path."""
+        known = self.codes.get(code)
+        if known is None:
+            return code
+        resumed = self._root(known)
+        if resumed is None:
+            return f"{stable_file(known.file)}:{known.qualname}"
+        # The name of a resume function holds the line after which it goes on.
+        return f"resume function of {stable_file(resumed.file)}:{resumed.qualname}"
+
+    def _root(self, code: CodeObject) -> CodeObject | None:
+        """Return the code object that a chain of resume functions began with; None if ``code`` resumes nothing."""
+        found: CodeObject | None = None
+        seen = {code.id}
+        parent = code.resumes
+        while parent is not None and parent not in seen and parent in self.codes:
+            seen.add(parent)
+            found = self.codes[parent]
+            parent = found.resumes
+        return found
+
+    def _parent(self, code: str) -> str | None:
+        known = self.codes.get(code)
+        return None if known is None else known.resumes
+
+    def _of(self, target: Target) -> tuple[Compilation, ...]:
+        mine = [one for one in self.recording.compiled if one.code in target.codes]
+        if len(mine) == target.compiles + target.resumed:
+            return tuple(mine)
+        # A wrapper that many classes share (a decorator's inner function): take the runs for this class alone.
+        owned = [one for one in mine if one.owner is None or matches(target.selector, _names_of_owner(one.owner))]
+        return tuple(owned or mine)
+
+    def _by_pattern(self, pattern: str) -> list[Compilation]:
+        return [one for one in self.recording.compiled if self._is_meant(pattern, one)]
+
+    def _is_meant(self, pattern: str, one: Compilation) -> bool:
+        code = self.codes.get(one.code)
+        if code is None:
+            return matches(pattern, (one.code,))
+        code = self._root(code) or code
+        names = [code.qualname, f"{code.file}:{code.qualname}"]
+        return matches(pattern, names + (_names_of_owner(one.owner) if one.owner else []))
+
+
+def matches(pattern: str, names: Iterable[str]) -> bool:
+    """Whether one of ``names`` is what the pattern means: the whole of it, or what follows a dot."""
+    return any(fnmatchcase(name, form) for name in names for form in (pattern, f"*.{pattern}"))
+
+
+def _names_of_owner(owner: str) -> list[str]:
+    return [owner, f"{owner}.forward"]
+
+
+def stable_file(file: str) -> str:
+    """Return a file name that is the same on every machine: one outside the project goes by its last part."""
+    return file.rpartition("/")[2] if file.startswith("/") else file
