@@ -19,12 +19,8 @@ import torch
 
 from fused_ops.reference import rotate
 
-_PerStreamGrads = tuple[
-    torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, None, None, None, None, None
-]
 
-
-def _norm_rope_backward(  # noqa: PLR0913 (the saved inputs and attributes of one tensor)
+def _norm_rope_backward(
     grad: torch.Tensor,
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -34,8 +30,7 @@ def _norm_rope_backward(  # noqa: PLR0913 (the saved inputs and attributes of on
     interleaved: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of ``x`` ``[tokens, heads, D]`` and of ``weight`` ``[D]``."""
-    half = table.shape[-1] // 2
-    cos, sin = table.float().split(half, dim=-1)
+    cos, sin = table.float().chunk(2, dim=-1)
     inverse_table = torch.cat((cos, -sin), dim=-1)
     normed_grad = rotate(grad.float(), inverse_table, interleaved=interleaved)
     wide = x.float()
@@ -54,7 +49,11 @@ def save_per_stream(ctx: Any, inputs: tuple[Any, ...], output: object) -> None: 
     ctx.eps, ctx.interleaved = eps, interleaved
 
 
-def per_stream_backward(ctx: Any, q_grad: torch.Tensor, k_grad: torch.Tensor) -> _PerStreamGrads:  # noqa: ANN401
+def per_stream_backward(
+    ctx: Any,  # noqa: ANN401 (torch's protocol)
+    q_grad: torch.Tensor,
+    k_grad: torch.Tensor,
+) -> tuple[torch.Tensor | None, ...]:
     """Return the gradients of the inputs of ``qk_norm_rope``."""
     q, k, q_weight, k_weight, table = ctx.saved_tensors
     dq, dq_weight = _norm_rope_backward(q_grad, q, q_weight, table, ctx.eps, interleaved=ctx.interleaved)
@@ -69,12 +68,12 @@ def save_joint(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:  # no
     ctx.eps, ctx.interleaved = eps, interleaved
 
 
-def joint_backward(  # noqa: ANN201 (sixteen gradients, six of them None)
-    ctx: Any,  # noqa: ANN401
+def joint_backward(
+    ctx: Any,  # noqa: ANN401 (torch's protocol)
     q_grad: torch.Tensor,
     k_grad: torch.Tensor,
     v_grad: torch.Tensor,
-):
+) -> tuple[torch.Tensor | None, ...]:
     """Return the gradients of the inputs of ``joint_qkv_norm_rope``."""
     q0, k0, q1, k1, q0_weight, k0_weight, q1_weight, k1_weight, table = ctx.saved_tensors
     first = q0.shape[1]

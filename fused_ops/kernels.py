@@ -16,14 +16,14 @@ Names: lower-case arguments are pointers and run-time numbers, upper-case ones a
 """
 # A jitted function is compiled from its source: its arguments are Triton values, which have no
 # Python types to declare, except those that Triton itself reads (tl.constexpr).
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
 from __future__ import annotations
 
 from typing import Final
 
-import triton
-import triton.language as tl
+import triton  # type: ignore[import-untyped]  # it ships no types
+import triton.language as tl  # type: ignore[import-untyped]
 
 #: What ``tl.sum`` reduces with. ``tl.sum`` itself is a jitted function, which an interpreted kernel
 #: cannot call if Triton was imported before TRITON_INTERPRET was set (importing Dynamo does that).
@@ -182,9 +182,7 @@ def _norm_rope_group(
     )
     weight = tl.where(second, w1, w0)
     if INTERLEAVED:
-        _interleaved_tile(
-            src, step, here, weight, cos_ptr, table_d, dst, eps, D, ROTARY, TILE, WIDTH, CUDA_ORDER, SOFT
-        )
+        _interleaved_tile(src, step, here, weight, cos_ptr, table_d, dst, eps, D, ROTARY, TILE, WIDTH, CUDA_ORDER, SOFT)
     else:
         _halves_tile(src, step, here, weight, cos_ptr, table_d, dst, eps, D, ROTARY, HALF_WIDTH, REST_WIDTH, SOFT)
 

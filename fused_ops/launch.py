@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
 from fused_ops.counting import record_launch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fused_ops.numerics import Numerics
 
+#: Why Triton cannot be used, or None.
+TRITON_MISSING: str | None = None
+#: Whether the kernel runs in Triton's interpreter, on CPU tensors.
+INTERPRETED = False
 try:
-    import triton
+    import triton  # type: ignore[import-untyped]  # it ships no types
 
     from fused_ops.kernels import norm_rope_kernel
 except ImportError as error:  # Triton is optional: without it every call takes the eager chain.
-    TRITON_MISSING: Final[str | None] = str(error)
-    INTERPRETED: Final = False
+    TRITON_MISSING = str(error)
 else:
-    TRITON_MISSING = None
     INTERPRETED = not isinstance(norm_rope_kernel, triton.JITFunction)
 
 MAX_GRID_X: Final = 2**31 - 1
 MAX_GRID_Y: Final = 65_535
 VECTOR_BYTES: Final = 16
-TILE_ELEMENTS: Final = 2048
+TILE_ELEMENTS: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -76,34 +80,34 @@ def _power_of_two(n: int) -> int:
 
 
 def choose_tile(q_heads: int, kv_heads: int, head_dim: int) -> Tile:
-    """Choose a tile: about 4 or 8 KiB of bfloat16 a program, whichever leaves fewer heads empty.
+    """Choose a tile: one warp, 2 KiB of bfloat16, no more heads than there are.
 
-    Measured on an H200 (docs/kernels.md): smaller tiles spend their time on addresses, larger ones
-    leave too few programs to even out.
+    Of the tiles measured on an H200 (docs/kernels.md) the fastest or within 2% of it for every
+    shape: small programs even out the heads that do not fill a tile, and one warp needs no barrier.
     """
-    few = max(1, TILE_ELEMENTS // _power_of_two(head_dim))
-    largest = _power_of_two(max(q_heads, kv_heads))
-
-    def empty(tile: int) -> int:
-        return -q_heads % tile + -kv_heads % tile
-
-    heads = min((few, 2 * few), key=empty)
-    return Tile(heads=min(heads, largest), warps=4)
+    heads = max(1, TILE_ELEMENTS // _power_of_two(head_dim))
+    return Tile(heads=min(heads, _power_of_two(max(q_heads, kv_heads))), warps=1)
 
 
-def _strides(x: torch.Tensor) -> tuple[int, ...]:
+def _stepped(x: torch.Tensor) -> tuple[int, ...]:
     """Return the strides of ``x``, 0 where a dimension is never stepped along."""
     return tuple(stride if size > 1 else 0 for size, stride in zip(x.shape, x.stride(), strict=True))
 
 
-def _geometry(tensors: list[torch.Tensor]) -> tuple[list[int], dict[str, Any]]:
-    """Return all strides in units of one access, and that unit, for tensors of one dtype."""
-    strides = [_strides(x) for x in tensors]
-    unit = all(s[-1] == 1 or x.shape[-1] <= 1 for s, x in zip(strides, tensors, strict=True))
+def _geometry(tensors: Sequence[torch.Tensor]) -> tuple[list[int], int, bool]:
+    """Return the strides, the elements of one access, and whether heads are contiguous.
+
+    Strides of all but the last dimension come in units of one access: 16 bytes where all of them
+    allow it, else one element.
+    """
     width = VECTOR_BYTES // tensors[0].element_size()
-    if not unit or any(s % width for steps in strides for s in steps[:-1]):
-        width = 1
-    return [n for *outer, last in strides for n in (*(s // width for s in outer), last)], {"VEC": width, "UNIT": unit}
+    strides: list[tuple[int, ...]] = [x.stride() for x in tensors]
+    for stepped in (False, True):
+        if stepped:  # only now, as it costs the host more than all the rest here
+            strides = [_stepped(x) for x in tensors]
+        if all(d == 1 and b % width == s % width == h % width == 0 for b, s, h, d in strides):
+            return [n for b, s, h, d in strides for n in (b // width, s // width, h // width, d)], width, True
+    return [n for steps in strides for n in steps], 1, all(d == 1 for *_, d in strides)
 
 
 def _grid(positions: int, batch: int, groups: int) -> tuple[int, int]:
@@ -147,15 +151,18 @@ def launch(
     groups = -(-q_heads // tile.heads) + -(-kv_heads // tile.heads) * (len(outputs) - 1)
     grid = _grid(seq0 + seq1, batch, groups)
     tensors = [first.q, first.k, first.k if first.v is None else first.v]
-    tensors += [other.q, other.k, other.k if other.v is None else other.v]
-    strides, access = _geometry(tensors)
-    table_s, table_d = _strides(table)
+    if second is not None:
+        tensors += [second.q, second.k, second.k if second.v is None else second.v]
+    strides, width, unit = _geometry(tensors)
+    if second is None:
+        tensors, strides = tensors * 2, strides * 2
+    table_s, table_d = table.stride()
     table_width = VECTOR_BYTES // table.element_size()
     if table_s % table_width:
         table_width = 1
     weights = [w.contiguous() for w in (first.q_weight, first.k_weight, other.q_weight, other.k_weight)]
     rotary = formula.rotary_dim
-    with torch.cuda.device_of(first.q):
+    with torch.cuda.device_of(first.q):  # type: ignore[no-untyped-call]  # torch's is
         norm_rope_kernel[grid](
             outputs[0], outputs[1], outputs[-1], *tensors, *weights, table, formula.eps,
             seq0, seq1, table_s // table_width, table_d, *strides,
@@ -163,7 +170,7 @@ def launch(
             D=head_dim, ROTARY=rotary, INTERLEAVED=formula.interleaved,
             TILE=tile.heads, WIDTH=_power_of_two(head_dim), HALF_WIDTH=_power_of_two(rotary // 2),
             REST_WIDTH=_power_of_two(max(head_dim - rotary, 1)),
-            **access, TABLE_VEC=table_width, TABLE_UNIT=table_d == 1,
+            VEC=width, UNIT=unit, TABLE_VEC=table_width, TABLE_UNIT=table_d == 1,
             CUDA_ORDER=formula.numerics.cuda_order, SOFT=INTERPRETED,
             num_warps=tile.warps, num_stages=1, enable_fp_fusion=formula.numerics.fp_fusion,
         )  # fmt: skip

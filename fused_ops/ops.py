@@ -11,7 +11,8 @@ from typing import Final
 
 import torch
 
-from fused_ops import autograd, numerics as presets, reference
+from fused_ops import autograd, reference
+from fused_ops import numerics as presets
 from fused_ops.checks import check_joint, check_per_stream
 from fused_ops.counting import JOINT, PER_STREAM
 from fused_ops.gates import Call, decide, refuse_inexact
@@ -39,8 +40,7 @@ def _use_kernel(q: torch.Tensor, table: torch.Tensor, rotary_dim: int, *, interl
     return decision.fused
 
 
-@torch.library.impl(_PER_STREAM_OP, "CompositeExplicitAutograd")  # type: ignore[untyped-decorator]  # torch's is
-def _per_stream(  # noqa: PLR0913 (the op's schema)
+def _per_stream(
     q: torch.Tensor,
     k: torch.Tensor,
     q_weight: torch.Tensor,
@@ -60,14 +60,12 @@ def _per_stream(  # noqa: PLR0913 (the op's schema)
     return outputs
 
 
-@torch.library.register_fake(_PER_STREAM_OP)
 def _fake_per_stream(q: torch.Tensor, k: torch.Tensor, *_: object) -> tuple[torch.Tensor, torch.Tensor]:
     # new_empty with a shape, not empty_like: that would keep the strides of a permuted dense input.
     return q.new_empty(q.shape), k.new_empty(k.shape)
 
 
-@torch.library.impl(_JOINT_OP, "CompositeExplicitAutograd")  # type: ignore[untyped-decorator]  # torch's is
-def _joint(  # noqa: PLR0913 (the op's schema)
+def _joint(
     q0: torch.Tensor,
     k0: torch.Tensor,
     v0: torch.Tensor,
@@ -86,9 +84,7 @@ def _joint(  # noqa: PLR0913 (the op's schema)
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     if not _use_kernel(q0, table, rotary_dim, interleaved=interleaved, numerics=numerics):
         weights = (q0_weight, k0_weight, q1_weight, k1_weight)
-        return reference.joint_qkv_norm_rope(
-            q0, k0, v0, q1, k1, v1, *weights, table, eps, interleaved=interleaved
-        )
+        return reference.joint_qkv_norm_rope(q0, k0, v0, q1, k1, v1, *weights, table, eps, interleaved=interleaved)
     outputs = _fake_joint(q0, k0, v0, q1)
     first = Stream(q0, k0, v0, q0_weight, k0_weight)
     second = Stream(q1, k1, v1, q1_weight, k1_weight)
@@ -97,7 +93,6 @@ def _joint(  # noqa: PLR0913 (the op's schema)
     return outputs
 
 
-@torch.library.register_fake(_JOINT_OP)
 def _fake_joint(
     q0: torch.Tensor, k0: torch.Tensor, v0: torch.Tensor, q1: torch.Tensor, *_: object
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -107,13 +102,15 @@ def _fake_joint(
     return q0.new_empty((batch, seq, q_heads, dim)), k0.new_empty(kv_shape), v0.new_empty(kv_shape)
 
 
-torch.library.register_autograd(
-    _PER_STREAM_OP, autograd.per_stream_backward, setup_context=autograd.save_per_stream
-)
+torch.library.impl(_PER_STREAM_OP, "CompositeExplicitAutograd", _per_stream)
+torch.library.impl(_JOINT_OP, "CompositeExplicitAutograd", _joint)
+torch.library.register_fake(_PER_STREAM_OP, _fake_per_stream)
+torch.library.register_fake(_JOINT_OP, _fake_joint)
+torch.library.register_autograd(_PER_STREAM_OP, autograd.per_stream_backward, setup_context=autograd.save_per_stream)
 torch.library.register_autograd(_JOINT_OP, autograd.joint_backward, setup_context=autograd.save_joint)
 
 
-def qk_norm_rope(  # noqa: PLR0913 (one argument a tensor or a choice)
+def qk_norm_rope(
     q: torch.Tensor,
     k: torch.Tensor,
     q_weight: torch.Tensor,
@@ -159,7 +156,7 @@ def qk_norm_rope(  # noqa: PLR0913 (one argument a tensor or a choice)
     return result
 
 
-def joint_qkv_norm_rope(  # noqa: PLR0913 (one argument a tensor or a choice)
+def joint_qkv_norm_rope(
     q0: torch.Tensor,
     k0: torch.Tensor,
     v0: torch.Tensor,

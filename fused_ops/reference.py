@@ -59,7 +59,7 @@ def sum_of_squares(x: torch.Tensor, *, cuda_order: bool = False) -> torch.Tensor
     # float64 stands in for the fused multiply-add. For values that came from bfloat16 it is exact:
     # a square has 16 significant bits and the accumulator 24, so the sum of two terms close enough
     # to interact in a float32 rounding fits in the 53 bits of a float64.
-    lanes = x.double().unflatten(-1, (LANES, PER_LANE))
+    lanes = x.double().reshape(*x.shape[:-1], LANES, PER_LANE)
     total = torch.zeros_like(lanes[..., 0], dtype=torch.float32)
     for i in range(PER_LANE):
         total = (lanes[..., i] * lanes[..., i] + total.double()).float()
@@ -92,7 +92,7 @@ def rotate(x: torch.Tensor, table: torch.Tensor, *, interleaved: bool) -> torch.
     """
     rotary_dim = table.shape[-1]
     half = rotary_dim // 2
-    cos, sin = table.to(x.dtype).unsqueeze(-2).split(half, dim=-1)
+    cos, sin = table.to(x.dtype).unsqueeze(-2).chunk(2, dim=-1)
     head = x[..., :rotary_dim]
     if interleaved:
         first, second = head[..., 0::2], head[..., 1::2]
@@ -103,7 +103,7 @@ def rotate(x: torch.Tensor, table: torch.Tensor, *, interleaved: bool) -> torch.
     return torch.cat((rotated, x[..., rotary_dim:]), dim=-1)
 
 
-def norm_rope(  # noqa: PLR0913 (one argument a choice; they are the formula)
+def norm_rope(
     x: torch.Tensor,
     weight: torch.Tensor,
     table: torch.Tensor,
@@ -135,7 +135,7 @@ def norm_rope(  # noqa: PLR0913 (one argument a choice; they are the formula)
     return rotate(normed, table, interleaved=interleaved).to(x.dtype).contiguous()
 
 
-def qk_norm_rope(  # noqa: PLR0913 (as the op it is the reference of)
+def qk_norm_rope(
     q: torch.Tensor,
     k: torch.Tensor,
     q_weight: torch.Tensor,
@@ -169,7 +169,7 @@ def qk_norm_rope(  # noqa: PLR0913 (as the op it is the reference of)
     )
 
 
-def joint_qkv_norm_rope(  # noqa: PLR0913 (as the op it is the reference of)
+def joint_qkv_norm_rope(
     q0: torch.Tensor,
     k0: torch.Tensor,
     v0: torch.Tensor,
@@ -214,9 +214,7 @@ def joint_qkv_norm_rope(  # noqa: PLR0913 (as the op it is the reference of)
 
     def stream(x: torch.Tensor, weight: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
         flat, flat_rows = x.flatten(0, 1), part.flatten(0, 1)
-        out = norm_rope(
-            flat, weight, flat_rows, eps, interleaved=interleaved, rounding=rounding, cuda_order=cuda_order
-        )
+        out = norm_rope(flat, weight, flat_rows, eps, interleaved=interleaved, rounding=rounding, cuda_order=cuda_order)
         return out.view(x.shape)
 
     rows0, rows1 = rows[:, :first], rows[:, first:]

@@ -109,7 +109,7 @@ def rope_table_from_complex(
     return rope_table(frequencies.real, frequencies.imag, batch=batch, dtype=dtype, identity_rows=identity_rows)
 
 
-def pack_table(  # noqa: PLR0913 (one argument a fact of the model)
+def pack_table(
     frequencies: torch.Tensor | tuple[torch.Tensor, torch.Tensor],
     *,
     head_dim: int,

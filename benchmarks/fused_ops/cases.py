@@ -28,6 +28,8 @@ class Case:
         heads: heads of the query.
         kv_heads: heads of the key and the value.
         head_dim: elements of a head.
+        rotary_dim: elements of a head that are rotated.
+        interleaved: whether pairs are neighbours, else half the rotary dim apart.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Case:
     heads: int
     kv_heads: int
     head_dim: int = 128
+    rotary_dim: int = 128
+    interleaved: bool = True
 
     @property
     def bytes_moved(self) -> int:
@@ -52,7 +56,8 @@ CASES = (
     Case("joint Qwen-Image (2, 512+4096, 24x128)", 2, 512, 4096, 24, 24),
     Case("per-stream FLUX.2 single block (4608, 48x128)", 1, 4608, 0, 48, 48),
     Case("per-stream Z-Image (4608, 30x128)", 1, 4608, 0, 30, 30),
-    Case("per-stream MammothModa2 (4173, 21+7x120)", 1, 4173, 0, 21, 7, 120),
+    Case("per-stream MammothModa2 (4173, 21+7x120)", 1, 4173, 0, 21, 7, 120, 120),
+    Case("per-stream half-split (4608, 14x128, 96 rotated)", 1, 4608, 0, 14, 14, 128, 96, interleaved=False),
 )
 
 
@@ -60,6 +65,7 @@ CASES = (
 class Inputs:
     """Inputs of one call: views of packed projections, weights, coefficients in both layouts."""
 
+    case: Case
     streams: tuple[torch.Tensor, ...]
     weights: tuple[torch.Tensor, ...]
     table: torch.Tensor
@@ -81,17 +87,26 @@ def make_inputs(case: Case, seed: int) -> Inputs:
         streams += [part.unflatten(-1, (-1, case.head_dim)) for part in packed.split(widths, dim=-1)]
     weights = tuple(draw(case.head_dim) for _ in range(4))
     seq = case.first + case.second
-    angles = torch.rand((seq, case.head_dim // 2), generator=generator, device="cuda") * 6.28
+    angles = torch.rand((seq, case.rotary_dim // 2), generator=generator, device="cuda") * 6.28
     cos, sin = angles.cos(), angles.sin()
     table = rope_table(cos, sin, batch=case.batch)
-    return Inputs(tuple(streams), weights, table, cos.repeat_interleave(2, dim=-1), sin.repeat_interleave(2, dim=-1))
+    wide = [x.repeat_interleave(2, dim=-1) if case.interleaved else x.repeat(1, 2) for x in (cos, sin)]
+    return Inputs(case, tuple(streams), weights, table, *wide)
 
 
-def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def _rotate(x: torch.Tensor, inputs: Inputs) -> torch.Tensor:
     """Rotate as diffusers' transformers do: float32 products, one rounding."""
-    real, imaginary = x.unflatten(-1, (-1, 2)).unbind(-1)
-    turned = torch.stack((-imaginary, real), dim=-1).flatten(-2)
-    return (x.float() * cos[None, :, None] + turned.float() * sin[None, :, None]).to(x.dtype)
+    rotary = inputs.case.rotary_dim
+    head, rest = x[..., :rotary], x[..., rotary:]
+    if inputs.case.interleaved:
+        real, imaginary = head.unflatten(-1, (-1, 2)).unbind(-1)
+        turned = torch.stack((-imaginary, real), dim=-1).flatten(-2)
+    else:
+        real, imaginary = head.chunk(2, dim=-1)
+        turned = torch.cat((-imaginary, real), dim=-1)
+    cos, sin = inputs.cos[None, :, None], inputs.sin[None, :, None]
+    rotated = (head.float() * cos + turned.float() * sin).to(x.dtype)
+    return torch.cat((rotated, rest), dim=-1) if rest.shape[-1] else rotated
 
 
 def eager_joint(x: Inputs) -> tuple[torch.Tensor, ...]:
@@ -100,7 +115,7 @@ def eager_joint(x: Inputs) -> tuple[torch.Tensor, ...]:
     dim = (q0.shape[-1],)
     normed = [functional.rms_norm(t, dim, w, EPS) for t, w in zip((q0, k0, q1, k1), x.weights, strict=True)]
     q, k = torch.cat((normed[0], normed[2]), dim=1), torch.cat((normed[1], normed[3]), dim=1)
-    return _rotate(q, x.cos, x.sin), _rotate(k, x.cos, x.sin), torch.cat((v0, v1), dim=1)
+    return _rotate(q, x), _rotate(k, x), torch.cat((v0, v1), dim=1)
 
 
 def fused_joint(x: Inputs, numerics: str = "fast") -> tuple[torch.Tensor, ...]:
@@ -126,13 +141,14 @@ def eager_stream(x: Inputs) -> tuple[torch.Tensor, ...]:
     q, k = x.streams[:2]
     dim = (q.shape[-1],)
     normed = [functional.rms_norm(t, dim, w, EPS) for t, w in zip((q, k), x.weights[:2], strict=True)]
-    return _rotate(normed[0], x.cos, x.sin), _rotate(normed[1], x.cos, x.sin)
+    return _rotate(normed[0], x), _rotate(normed[1], x)
 
 
 def fused_stream(x: Inputs, numerics: str = "fast") -> tuple[torch.Tensor, ...]:
     """One launch for one stream."""
     q, k = x.streams[0].flatten(0, 1), x.streams[1].flatten(0, 1)
-    return qk_norm_rope(q, k, *x.weights[:2], x.table, EPS, numerics=numerics)
+    options = {"rotary_dim": x.case.rotary_dim, "interleaved": x.case.interleaved}
+    return qk_norm_rope(q, k, *x.weights[:2], x.table, EPS, numerics=numerics, **options)
 
 
 def subjects(case: Case) -> dict[str, Callable[[Inputs], tuple[torch.Tensor, ...]]]:
@@ -143,7 +159,7 @@ def subjects(case: Case) -> dict[str, Callable[[Inputs], tuple[torch.Tensor, ...
         "eager": eager,
         "compiled": torch.compile(eager, fullgraph=True, dynamic=False),
     }
-    if case.head_dim == 128:  # noqa: PLR2004 (what the preset is defined for)
+    if case.head_dim == case.rotary_dim == 128:  # noqa: PLR2004 (what the preset is defined for)
         ways["fused_cuda_order"] = lambda x: fused(x, numerics="cuda_order")
     if case.second:
         ways["streams_and_cat"] = fused_streams_and_cat

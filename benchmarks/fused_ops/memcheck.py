@@ -41,7 +41,7 @@ def main() -> None:
     if counts.total != calls:
         msg = f"{counts.total} launches for {calls} calls"
         raise RuntimeError(msg)
-    print(f"{calls} launches")  # noqa: T201
+    print(f"{calls} launches")
 
 
 if __name__ == "__main__":

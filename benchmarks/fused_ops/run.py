@@ -52,9 +52,7 @@ def measure(case: Case) -> dict[str, Any]:
     worst = _agreement(case, ways)
     inputs = [make_inputs(case, seed) for seed in range(timing.CALLS)]
     graphs = {name: timing.capture(lambda i, way=way: way(inputs[i])) for name, way in ways.items()}
-    half = case.bytes_moved // 2
-    pairs = [torch.randint(0, 127, (2, half), dtype=torch.int8, device="cuda").unbind(0) for _ in range(timing.CALLS)]
-    graphs["copy"] = timing.capture(lambda i: pairs[i][0].copy_(pairs[i][1]))
+    graphs["copy"] = timing.capture_copy(case.bytes_moved)
     times = timing.compare(graphs)
     fused = times["fused"].median
     return {
@@ -111,7 +109,7 @@ def main() -> None:
         result = measure(case)
         report["cases"].append(result)
         times = {name: round(t["median"], 1) for name, t in result["microseconds"].items()}
-        print(f"{case.name}: {result['fused_share_of_copy_bandwidth']:.1%} of copy; us {times}", flush=True)  # noqa: T201
+        print(f"{case.name}: {result['fused_share_of_copy_bandwidth']:.1%} of copy; us {times}", flush=True)
         torch.cuda.empty_cache()
     options.output.write_text(json.dumps(report, indent=1) + "\n")
 

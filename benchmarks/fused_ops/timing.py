@@ -55,6 +55,12 @@ def capture(call: Callable[[int], object]) -> torch.cuda.CUDAGraph:
     return graph
 
 
+def capture_copy(total: int) -> torch.cuda.CUDAGraph:
+    """Capture copies that read and write ``total`` bytes in all, half each."""
+    buffers = [torch.randint(0, 127, (total // 2,), dtype=torch.int8, device="cuda") for _ in range(2 * CALLS)]
+    return capture(lambda i: buffers[i].copy_(buffers[CALLS + i]))
+
+
 def _replay(graph: torch.cuda.CUDAGraph, replays: int) -> float:
     """Return microseconds a call over ``replays`` back-to-back replays."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

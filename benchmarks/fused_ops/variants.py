@@ -123,7 +123,7 @@ def _captured(variant: Variant, call: Callable[[int], Any], folder: Path) -> tor
         mock.patch.object(launch, "_grid", smaller_grid),
     ):
         if not all(torch.equal(x, y) for x, y in zip(call(0), want, strict=True)):
-            print(f"  {variant.name}: other bits than the built kernel")  # noqa: T201
+            print(f"  {variant.name}: other bits than the built kernel")
         return timing.capture(call)
 
 
@@ -132,14 +132,12 @@ def sweep(case: Case, folder: Path) -> None:
     fused = fused_joint if case.second else fused_stream
     inputs = [make_inputs(case, seed) for seed in range(timing.CALLS)]
     graphs = {v.name: _captured(v, lambda i: fused(inputs[i]), folder) for v in variants()}
-    half = case.bytes_moved // 2
-    pairs = [torch.randint(0, 127, (2, half), dtype=torch.int8, device="cuda").unbind(0) for _ in range(timing.CALLS)]
-    graphs["copy"] = timing.capture(lambda i: pairs[i][0].copy_(pairs[i][1]))
+    graphs["copy"] = timing.capture_copy(case.bytes_moved)
     times = timing.compare(graphs, rounds=6)
     copy = times["copy"].median
-    print(f"{case.name}: {case.bytes_moved / 1e6:.0f} MB")  # noqa: T201
+    print(f"{case.name}: {case.bytes_moved / 1e6:.0f} MB")
     for name, t in sorted(times.items(), key=lambda item: item[1].median):
-        print(f"  {name:24s} {t.median:7.1f} us  {copy / t.median:6.1%} of copy", flush=True)  # noqa: T201
+        print(f"  {name:24s} {t.median:7.1f} us  {copy / t.median:6.1%} of copy", flush=True)
 
 
 def main() -> None:

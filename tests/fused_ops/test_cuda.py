@@ -47,9 +47,7 @@ def test_half_split_geometry_of_128_rotated_by_96(lab: Lab, tokens: int) -> None
     q, k, _ = _packed(lab, tokens, (14, 14, 14), 128)
     weights, table = _weights(lab, 2, 128), lab.table(tokens, 96, torch.bfloat16)
     got = qk_norm_rope(q, k, *weights, table, EPS, rotary_dim=96, interleaved=False)
-    want = reference.qk_norm_rope(
-        q, k, *weights, table, EPS, interleaved=False, rounding=reference.Rounding.EVERY_STEP
-    )
+    want = reference.qk_norm_rope(q, k, *weights, table, EPS, interleaved=False, rounding=reference.Rounding.EVERY_STEP)
     for x, y in zip(got, want, strict=True):
         torch.testing.assert_close(x, y, **TOLERANCE)
 
@@ -69,7 +67,11 @@ def test_grouped_heads_of_120(lab: Lab, *, contiguous: bool, interleaved: bool) 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("tokens", [1, 7, 257])
 def test_every_dtype_at_real_widths(lab: Lab, tokens: int, dtype: torch.dtype) -> None:
-    x, weight, table = lab.randn(tokens, 24, 128, dtype=dtype), lab.randn(128, dtype=dtype, seed=1), lab.table(tokens, 128)
+    x, weight, table = (
+        lab.randn(tokens, 24, 128, dtype=dtype),
+        lab.randn(128, dtype=dtype, seed=1),
+        lab.table(tokens, 128),
+    )
     got, _ = qk_norm_rope(x, x, weight, weight, table, EPS)
     lab.assert_close(got, *lab.exact(x, weight, table, EPS, interleaved=True))
 
@@ -174,9 +176,7 @@ def _calls(lab: Lab) -> dict[str, Callable[[], tuple[torch.Tensor, ...]]]:
 
 
 @pytest.mark.parametrize("name", ["joint", "per_stream"])
-def test_compiled_and_replayed_calls_are_bitwise(
-    lab: Lab, same_bits: SameBits, fresh_dynamo: None, name: str
-) -> None:
+def test_compiled_and_replayed_calls_are_bitwise(lab: Lab, same_bits: SameBits, fresh_dynamo: None, name: str) -> None:
     call = _calls(lab)[name]
     want = call()
     compiled = torch.compile(call, fullgraph=True)
@@ -198,7 +198,7 @@ def test_compiled_and_replayed_calls_are_bitwise(
 
 
 def test_one_kernel_serves_all_lengths(lab: Lab) -> None:
-    from fused_ops.kernels import norm_rope_kernel  # noqa: PLC0415 (needs Triton)
+    from fused_ops.kernels import norm_rope_kernel
 
     def built() -> int:
         return sum(len(caches[0]) for caches in norm_rope_kernel.device_caches.values())

@@ -126,13 +126,17 @@ def test_per_stream_type_errors(changes: dict[str, Any], message: str) -> None:
         ({"v1": torch.zeros(2, KV, D)}, "v1 must be [batch, seq, heads, head_dim], got shape [2, 2, 8]"),
         (
             {"k0": torch.zeros(2, 3, KV, D)},
-            "q0, k0, v0 must share batch, seq and head_dim, and the last two their heads, "
-            "got shapes [2, 1, 3, 8], [2, 3, 2, 8] and [2, 1, 2, 8]",
+            (
+                "q0, k0, v0 must share batch, seq and head_dim, and the last two their heads, "
+                "got shapes [2, 1, 3, 8], [2, 3, 2, 8] and [2, 1, 2, 8]"
+            ),
         ),
         (
             {"v1": torch.zeros(2, 2, KV + 1, D)},
-            "q1, k1, v1 must share batch, seq and head_dim, and the last two their heads, "
-            "got shapes [2, 2, 3, 8], [2, 2, 2, 8] and [2, 2, 3, 8]",
+            (
+                "q1, k1, v1 must share batch, seq and head_dim, and the last two their heads, "
+                "got shapes [2, 2, 3, 8], [2, 2, 2, 8] and [2, 2, 3, 8]"
+            ),
         ),
         (
             {"q1": torch.zeros(2, 2, H + 1, D)},
@@ -188,10 +192,7 @@ def test_the_exact_preset_is_refused_without_the_kernel(monkeypatch: pytest.Monk
     monkeypatch.setattr(fused_ops.launch, "INTERPRETED", False)
     with pytest.raises(ValueError) as error:  # noqa: PT011 (the whole message is compared below)
         _per_stream(**EXACT)
-    assert (
-        str(error.value)
-        == "numerics='cuda_order' needs the kernel, but the kernel runs on CUDA tensors, not on cpu"
-    )
+    assert str(error.value) == "numerics='cuda_order' needs the kernel, but the kernel runs on CUDA tensors, not on cpu"
 
 
 @pytest.mark.parametrize(

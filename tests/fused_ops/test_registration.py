@@ -23,7 +23,9 @@ LAYOUTS = ("contiguous", "packed", "heads_first", "dim_first", "stepped", "offse
 EPS = 1e-6
 
 
-def _per_stream_arguments(lab: Lab, layout: str, dtype: torch.dtype = torch.float32, tokens: int = 3) -> tuple[Any, ...]:
+def _per_stream_arguments(
+    lab: Lab, layout: str, dtype: torch.dtype = torch.float32, tokens: int = 3
+) -> tuple[Any, ...]:
     return (
         lab.laid_out(layout, (tokens, 3, 8), dtype),
         lab.laid_out(layout, (tokens, 2, 8), dtype, seed=1),

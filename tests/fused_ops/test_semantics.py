@@ -165,7 +165,7 @@ def test_coefficients_of_a_bfloat16_table_are_used_as_they_are(lab: Lab) -> None
     q = lab.randn(4, 2, 8)
     weight = torch.ones(8, device=lab.device)
     table = lab.table(4, 8)
-    with pytest.raises(TypeError, match="table must be torch.float32"):
+    with pytest.raises(TypeError, match=r"table must be torch\.float32"):
         qk_norm_rope(q, q, weight, weight, table.bfloat16(), 1e-6)
     half = q.bfloat16()
     coarse = table.bfloat16()
