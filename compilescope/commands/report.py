@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from compilescope.analysis.summary import alarms, verdict
 from compilescope.commands.output import deliver, plan_routes
+from compilescope.commands.running import ABOUT_SOURCE, Request, obtain, say, source_options
 from compilescope.commands.verdict import exit_code
 from compilescope.config import load_config
-from compilescope.errors import UsageError
-from compilescope.storage import load
-from compilescope.workload.locate import RecordingSource, ScriptSource, locate
-from compilescope.workload.points import RANDOM, parse_order
+from compilescope.workload.locate import locate
 
-if TYPE_CHECKING:
-    from compilescope.commands.output import Route
-    from compilescope.config import Config
-    from compilescope.record import Recording
-    from compilescope.workload.locate import Source
-    from compilescope.workload.points import Order
-
-_HELP = """Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
+_HELP = f"""Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
 break, every call that ran eager.
 
-SOURCE is one of
-
-\b
-  script.py            run as __main__; its own arguments follow after --
-  workloads.py         a file that uses compilescope.workload: its workloads are swept
-  file.py:name         one workload or function of a file
-  package.module:name  the same of a module (package.module for all its workloads)
-  recording.json       a recording written by --save
-
-The report goes to stdout; progress, warnings and a one-line summary go to stderr. What the program
-prints through sys.stdout goes to stderr too. What its subprocesses and C libraries write to file
-descriptor 1 does not: give the report a file (-o) where that matters. Compilations inside
-subprocesses are not seen.
-
+{ABOUT_SOURCE}
 \b
 Exit codes: 0  reported
             2  wrong usage, the workload crashed or ended with a failure, nothing was
@@ -51,156 +25,17 @@ Exit codes: 0  reported
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The command line of ``report``; None or empty where an option was not given."""
-
-    source: str
-    script_args: tuple[str, ...]
-    sweep: tuple[str, ...]
-    order: str | None
-    seed: int | None
-    target: tuple[str, ...]
-    formats: tuple[str, ...]
-    output: str | None
-    save_to: Path | None
-    parity: bool | None
-    device: str | None
-    set_: tuple[str, ...]
-    count_runs: bool | None
-    verbose: bool
-    quiet: bool
-
-
 @click.command(help=_HELP, short_help="Run something and report what torch.compile did.")
-@click.argument("source")
-@click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
-@click.option("--sweep", multiple=True, metavar="AXIS=V1,V2", help="Values for one axis in place of its own.")
-@click.option("--order", metavar="ORDER", help="grid, one_at_a_time or random, each also with +return_to_start.")
-@click.option("--seed", type=int, help="Seed of --order random.")
-@click.option("--target", multiple=True, metavar="PATTERN", help="Qualified names that are meant to be compiled.")
-@click.option(
-    "--format", "formats", multiple=True, metavar="FMT[:FILE]", help="text, json, json-lines or markdown; repeatable."
-)
-@click.option("-o", "--output", metavar="FILE", help="File for the format that names none; - is stdout.")
-@click.option("--save", "save_to", type=click.Path(path_type=Path), metavar="FILE", help="Keep the recording as JSON.")
-@click.option("--parity/--no-parity", default=None, help="Call every point a second time, eagerly, and compare.")
-@click.option("--device", metavar="DEVICE", help="Handed to the workload's factory; meta needs no weights and no GPU.")
-@click.option("--set", "set_", multiple=True, metavar="NAME=VALUE", help="Value for another parameter of the factory.")
-@click.option("--count-runs/--no-count-runs", default=None, help="Compare calls with graph runs to see eager calls.")
-@click.option("-v", "--verbose", is_flag=True, help="Show everything instead of one screen.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary on stderr.")
+@source_options
 @click.pass_context
 def report(context: click.Context, /, **options: object) -> None:
     """Run a source and show the recording."""
     request = Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
     config = load_config(Path.cwd(), os.environ)
     routes = plan_routes(request.formats or config.format, request.output, request.save_to)
-    recording = _obtain(locate(request.source), request, config)
+    recording = obtain(locate(request.source), request, config)
     failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
-    _say(recording, request, routes)
+    say(recording, request, routes)
     for failure in failures:
         click.echo(f"error: {failure}", err=True)
     context.exit(2 if failures else exit_code(recording))
-
-
-def _obtain(source: Source, request: Request, config: Config) -> Recording:
-    """Return the recording of ``source``: read it, or run what makes it."""
-    if isinstance(source, RecordingSource):
-        _refuse(request, "a saved recording is not run again", also=("target", "count_runs"))
-        return load(source.path)
-    # A process that only reads recordings must not load torch.
-    from compilescope.workload import session  # noqa: PLC0415
-    from compilescope.workload.progress import show  # noqa: PLC0415
-
-    settings = session.Settings(
-        patterns=request.target or config.targets,
-        values=_values(request.sweep),
-        order=_order(request, config),
-        parity=config.parity if request.parity is None else request.parity,
-        arguments=_arguments(request),
-        count_runs=config.count_runs if request.count_runs is None else request.count_runs,
-        warn=lambda text: click.echo(f"warning: {text}", err=True),
-        track=iter if request.quiet else show,
-    )
-    if isinstance(source, ScriptSource):
-        _refuse(request, "a script has no axes and no factory", keep=("script_args",))
-        return session.record_script(source, request.script_args, settings)
-    if request.script_args:
-        msg = f"{request.source} declares workloads, which take no arguments; only a script does."
-        raise UsageError(msg)
-    return session.record_workloads(source, settings)
-
-
-def _order(request: Request, config: Config) -> Order:
-    order = parse_order(request.order or config.order, seed=config.seed if request.seed is None else request.seed)
-    if request.seed is not None and order.name != RANDOM:
-        msg = f"--seed is for --order random; the order is {order}."
-        raise UsageError(msg)
-    return order
-
-
-def _refuse(request: Request, why: str, *, also: tuple[str, ...] = (), keep: tuple[str, ...] = ()) -> None:
-    """Refuse options that would do nothing: silence would let the user believe that they did.
-
-    Raises:
-        UsageError: one of them was given.
-    """
-    for name in ("sweep", "order", "seed", "parity", "device", "set_", "script_args", *also):
-        value = getattr(request, name)
-        if name not in keep and value not in (None, ()):
-            shown = "Arguments after --" if name == "script_args" else f"--{name.rstrip('_').replace('_', '-')}"
-            msg = f"{shown} cannot be used with {request.source}: {why}."
-            raise UsageError(msg)
-
-
-def _values(sweep: tuple[str, ...]) -> dict[str, list[str]]:
-    """Read ``AXIS=V1,V2``.
-
-    Raises:
-        UsageError: an item has no equals sign, no value, or names an axis again.
-    """
-    read = {axis: [part.strip() for part in text.split(",")] for axis, text in _pairs("--sweep", sweep).items()}
-    for axis, values in read.items():
-        if not all(values):
-            msg = f"--sweep '{axis}={','.join(values)}' has an empty value."
-            raise UsageError(msg)
-    return read
-
-
-def _arguments(request: Request) -> dict[str, str]:
-    """Return what the factory is given: ``--set`` and ``--device``."""
-    given = request.set_ if request.device is None else (*request.set_, f"device={request.device}")
-    return _pairs("--set", given)
-
-
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not name or not equals or not value:
-            msg = f"{option} {text!r} is not of the form NAME=VALUE."
-            raise UsageError(msg)
-        if name in found:
-            msg = f"{option} gives {name!r} twice."
-            raise UsageError(msg)
-        found[name] = value
-    return found
-
-
-def _say(recording: Recording, request: Request, routes: tuple[Route, ...]) -> None:
-    """Say on stderr what nobody may miss, whatever became of stdout: what is wrong, and the counts.
-
-    A person who has the text on the screen has read it there.
-    """
-    run = recording.meta.run
-    if run is not None and run.traceback is not None and run.status == "raised":
-        click.echo(run.traceback, err=True)
-    on_screen = any(route.path is None and route.format == "text" for route in routes)
-    if on_screen and sys.stdout.isatty() and sys.stderr.isatty():
-        return
-    for alarm in alarms(recording):
-        if alarm.wrong:
-            click.echo(f"warning: {alarm.text}", err=True)
-    if not request.quiet:
-        click.echo(f"compilescope: {verdict(recording)}", err=True)
