@@ -1,0 +1,369 @@
+"""Causes beyond one kind: several at once, the entry that came nearest, and how values reach the compiled code."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import inspect
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import compilescope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compilescope.record import Recompile
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+def recompiles_of(function: Callable[..., object], *calls: tuple[object, ...], **settings: object) -> list[Recompile]:
+    """Compile ``function``, call it with each tuple of arguments, and return its recompiles."""
+    with compilescope.observe() as scope:
+        compiled = torch.compile(function, backend="eager", **settings)
+        for arguments in calls:
+            compiled(*arguments)
+    return [c.recompile for c in scope.recording.recompiles if c.recompile is not None]
+
+
+def causes(recompile: Recompile) -> list[tuple[str | None, str]]:
+    return [(cause.kind, cause.source) for cause in recompile.causes]
+
+
+# --- several things at once -----------------------------------------------------------------------
+
+
+def scaled(image: Tensor, factor: int) -> Tensor:
+    return image * factor
+
+
+def test_two_independent_changes_are_both_told_the_decisive_one_first() -> None:
+    (recompile,) = recompiles_of(scaled, (torch.ones(4, 3), 2), (torch.ones(6, 3), 5))
+    assert causes(recompile) == [("python_int", "factor"), ("size", "image.size()[0]")]
+    assert not recompile.shape_driven
+
+
+def test_entry_that_differs_in_one_thing_is_closest_although_it_is_older() -> None:
+    float_ones = functools.partial(torch.ones, dtype=torch.float32)
+    recompiles = recompiles_of(
+        scaled, (float_ones(4, 3), 2), (torch.ones(6, 3, dtype=torch.float64), 2), (float_ones(7, 3), 2)
+    )
+    last = recompiles[-1]
+    assert [entry.id for entry in last.entries] == ["0/0", "0/1"]
+    assert last.closest == "0/0"
+    assert causes(last) == [("size", "image.size()[0]")]
+    assert last.shape_driven
+
+
+def test_of_two_entries_as_near_the_one_off_by_shape_is_chosen_and_the_other_is_an_alternative() -> None:
+    wide = torch.ones(4, 9)
+    recompiles = recompiles_of(
+        scaled, (wide[:, :6], 2), (torch.ones(8, 6), 2), (torch.ones(4, 6), 2), dynamic=False
+    )
+    last = recompiles[-1]
+    assert last.closest == "0/1"
+    assert causes(last) == [("size", "image.size()[0]")]
+    assert last.alternatives == ("0/0",)
+    assert last.shape_driven
+
+
+def test_recompile_is_shape_driven_if_any_older_entry_fails_on_shape_alone() -> None:
+    recompiles = recompiles_of(
+        scaled, (torch.ones(4, 3), 2), (torch.ones(4, 3), 3), (torch.ones(9, 3), 2), dynamic=False
+    )
+    assert [r.shape_driven for r in recompiles] == [False, True]
+
+
+def test_every_older_entry_is_listed_oldest_first_with_all_its_failures() -> None:
+    recompiles = recompiles_of(scaled, *((torch.ones(n, n), n) for n in (2, 3, 4)), dynamic=False)
+    last = recompiles[-1]
+    assert [entry.id for entry in last.entries] == ["0/0", "0/1"]
+    for entry in last.entries:
+        roots = {(f.kind, f.source) for f in entry.failing if f.consequence_of is None}
+        assert roots == {
+            ("size", "image.size()[0]"),
+            ("size", "image.size()[1]"),
+            ("python_int", "factor"),
+        }
+
+
+def test_stride_of_a_contiguous_input_follows_from_its_size() -> None:
+    (recompile,) = recompiles_of(scaled, (torch.ones(4, 3), 2), (torch.ones(4, 8), 2), dynamic=False)
+    assert causes(recompile) == [("size", "image.size()[1]")]
+    (entry,) = recompile.entries
+    assert [(f.source, f.consequence_of) for f in entry.failing if f.consequence_of] == [
+        ("image.stride()[0]", "image.size()[1]")
+    ]
+
+
+def test_lower_rank_is_the_only_cause_although_old_relations_cannot_be_evaluated() -> None:
+    (recompile,) = recompiles_of(scaled, (torch.ones(4, 5, 6), 2), (torch.ones(4, 5), 2), dynamic=True)
+    assert causes(recompile) == [("rank", "image.dim()")]
+    assert recompile.shape_driven
+
+
+def test_optional_tensor_gone_is_the_only_cause_although_relations_to_its_size_raise() -> None:
+    def masked(image: Tensor, mask: Tensor | None) -> Tensor:
+        return image * 2 if mask is None else image * mask
+
+    (recompile,) = recompiles_of(
+        masked, (torch.ones(4, 5), torch.ones(4, 5)), (torch.ones(4, 5), None), dynamic=True
+    )
+    assert causes(recompile) == [("none_vs_value", "mask")]
+
+
+def test_module_of_another_class_is_the_only_cause_although_its_parameters_differ_too() -> None:
+    (recompile,) = recompiles_of(
+        lambda image, norm: norm(image), (torch.ones(2, 4), nn.Linear(4, 4)), (torch.ones(2, 4), nn.LayerNorm(4))
+    )
+    assert causes(recompile) == [("module_type", "norm")]
+
+
+# --- how values reach the code --------------------------------------------------------------------
+
+
+class Mode(enum.Enum):
+    FAST = "fast"
+    EXACT = "exact"
+
+
+@dataclasses.dataclass
+class Conditioning:
+    text: Tensor
+    scale: int
+
+
+class Latents(NamedTuple):
+    image: Tensor
+    scale: int
+
+
+class Nested(nn.Module):
+    def __init__(self, last: nn.Module) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.ModuleDict({"norm": nn.LayerNorm(3)}), nn.ModuleDict({"norm": last})])
+
+    def forward(self, image: Tensor) -> Tensor:
+        for block in self.blocks:
+            image = block["norm"](image)
+        return image
+
+
+class Hidden(nn.Module):
+    def __init__(self, last: object) -> None:
+        super().__init__()
+        self.table = {"steps": [last]}
+
+    def forward(self, image: Tensor) -> Tensor:
+        step = self.table["steps"][0]
+        return step(image) if isinstance(step, nn.Module) else image * step
+
+
+IMAGE = torch.ones(4, 3)
+
+
+def first_star(*images: Tensor) -> Tensor:
+    return sum(images[1:], images[0] * 2)
+
+
+def with_default(image: Tensor, factor: int = 2) -> Tensor:
+    return image * factor
+
+
+REACHED: dict[str, tuple[Callable[..., object], tuple[object, ...], tuple[object, ...], str, str]] = {
+    "enum key of a dict": (
+        lambda image, table: image * table[Mode.FAST],
+        (IMAGE, {Mode.FAST: 2, Mode.EXACT: 3}),
+        (IMAGE, {Mode.FAST: 5, Mode.EXACT: 3}),
+        "python_int",
+        "table[Mode.FAST]",
+    ),
+    "tuple key of a dict": (
+        lambda image, table: image * table[0, 1],
+        (IMAGE, {(0, 1): 2}),
+        (IMAGE, {(0, 1): 5}),
+        "python_int",
+        "table[(0, 1)]",
+    ),
+    "field of a dataclass": (
+        lambda conditioning: conditioning.text * conditioning.scale,
+        (Conditioning(IMAGE, 2),),
+        (Conditioning(IMAGE, 5),),
+        "attr_changed",
+        "conditioning.scale",
+    ),
+    "tensor of a dataclass": (
+        lambda conditioning: conditioning.text * conditioning.scale,
+        (Conditioning(IMAGE, 2),),
+        (Conditioning(torch.ones(7, 3), 2),),
+        "size",
+        "conditioning.text.size()[0]",
+    ),
+    "field of a named tuple": (
+        lambda latents: latents.image * latents.scale,
+        (Latents(IMAGE, 2),),
+        (Latents(IMAGE, 5),),
+        "python_int",
+        "latents.scale",
+    ),
+    "named tuple, then tuple": (
+        lambda latents: latents[0] * latents[1],
+        (Latents(IMAGE, 2),),
+        ((IMAGE, 2),),
+        "type",
+        "latents",
+    ),
+    "module in lists and dicts": (
+        Nested.forward,
+        (Nested(nn.LayerNorm(3)), IMAGE),
+        (Nested(nn.Linear(3, 3)), IMAGE),
+        "module_type",
+        "self.blocks[1].norm",
+    ),
+    "module in a plain dict": (
+        Hidden.forward,
+        (Hidden(nn.LayerNorm(3)), IMAGE),
+        (Hidden(nn.Linear(3, 3)), IMAGE),
+        "module_type",
+        "self.table['steps'][0]",
+    ),
+    "int in a plain dict": (
+        Hidden.forward,
+        (Hidden(2), IMAGE),
+        (Hidden(5), IMAGE),
+        "python_int",
+        "self.table['steps'][0]",
+    ),
+    "number of star arguments": (first_star, (IMAGE,), (IMAGE, torch.zeros(4, 3)), "list_length", "images"),
+    "size of a star argument": (
+        first_star,
+        (IMAGE, torch.zeros(4, 3)),
+        (torch.ones(7, 3), torch.zeros(7, 3)),
+        "size",
+        "images[0].size()[0]",
+    ),
+    "default argument": (with_default, (IMAGE,), (IMAGE, 5), "python_int", "factor"),
+    "keyword of a partial": (
+        lambda image, function: function(image),
+        (IMAGE, functools.partial(with_default, factor=2)),
+        (IMAGE, functools.partial(with_default, factor=5)),
+        "python_int",
+        "function.keywords['factor']",
+    ),
+    "gradient of a tensor": (
+        lambda weight: weight * 2 if weight.grad is None else weight + weight.grad,
+        (torch.ones(3, requires_grad=True),),
+        (torch.ones(3, requires_grad=True),),
+        "none_vs_value",
+        "weight.grad",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", REACHED)
+def test_value_is_named_as_the_user_would_write_it(how: str) -> None:
+    function, first, second, kind, source = REACHED[how]
+    if how == "gradient of a tensor":
+        second[0].grad = torch.ones(3)
+    (recompile,) = recompiles_of(function, first, second)
+    assert causes(recompile)[0] == (kind, source)
+
+
+def test_keyword_only_arguments_are_named() -> None:
+    def scaled_by(*, image: Tensor, factor: int) -> Tensor:
+        return image * factor
+
+    with compilescope.observe() as scope:
+        compiled = torch.compile(scaled_by, backend="eager")
+        compiled(image=IMAGE, factor=2)
+        compiled(factor=3, image=IMAGE)
+    (compilation,) = scope.recording.recompiles
+    assert causes(compilation.recompile) == [("python_int", "factor")]
+
+
+def adder(offset: Tensor) -> Callable[[Tensor], Tensor]:
+    def add(image: Tensor) -> Tensor:
+        return image + offset
+
+    return add
+
+
+def test_tensor_in_a_closure_is_told_by_its_variable() -> None:
+    with compilescope.observe() as scope:
+        for offset in (torch.ones(3), torch.ones(3, dtype=torch.float64)):
+            torch.compile(adder(offset), backend="eager")(IMAGE)
+    (compilation,) = scope.recording.recompiles
+    assert causes(compilation.recompile) == [("dtype", "offset.dtype")]
+
+
+OFFSET: Tensor | None = None
+
+
+def add_global(image: Tensor) -> Tensor:
+    return image + OFFSET
+
+
+def test_tensor_in_a_global_is_told_by_its_name_also_when_the_old_one_is_freed() -> None:
+    global OFFSET  # noqa: PLW0603 (that is the point)
+    with compilescope.observe() as scope:
+        compiled = torch.compile(add_global, backend="eager")
+        for columns in (3, 1):
+            OFFSET = torch.ones(columns)
+            compiled(IMAGE)
+    OFFSET = None
+    (compilation,) = scope.recording.recompiles
+    assert causes(compilation.recompile) == [("size", "G['OFFSET'].size()[0]")]
+
+
+def test_second_optimizer_is_another_object_and_its_learning_rate_merely_follows() -> None:
+    weight = nn.Parameter(torch.ones(3))
+    weight.grad = torch.ones(3)
+
+    def step(optimizer: torch.optim.Optimizer) -> None:
+        optimizer.step()
+
+    optimizers = [torch.optim.SGD([weight], lr=rate) for rate in (0.1, 0.2)]
+    with compilescope.observe() as scope:
+        for optimizer in optimizers:
+            torch.compile(step, backend="eager")(optimizer)
+    own = [c.recompile for c in scope.recording.recompiles if c.code.endswith("step")]
+    assert all(recompile.causes[0].kind == "object_id" for recompile in own)
+    follows = [f for recompile in own for f in recompile.entries[0].failing if f.kind == "python_float"]
+    assert follows
+    assert all(f.consequence_of == "self" for f in follows)
+
+
+# --- regions --------------------------------------------------------------------------------------
+
+_PARAMETERS = inspect.signature(torch.compile).parameters
+
+
+@pytest.mark.skipif("isolate_recompiles" not in _PARAMETERS, reason="this torch has no regions")
+def test_isolated_regions_recompile_each_for_itself() -> None:
+    with compilescope.observe() as scope:
+        first, second = (
+            torch.compile(with_default, backend="eager", isolate_recompiles=True, dynamic=False) for _ in range(2)
+        )
+        first(torch.ones(3))
+        second(torch.ones(4))
+        assert not scope.recording.recompiles
+        first(torch.ones(5))
+    (compilation,) = scope.recording.recompiles
+    assert [entry.id for entry in compilation.recompile.entries] == ["0/0"]
+    assert compilation.recompile.causes[0].expected == "3"
+
+
+@pytest.mark.skipif("recompile_limit" not in _PARAMETERS, reason="this torch has no limit of a callable's own")
+def test_limit_of_one_callable_is_seen() -> None:
+    with compilescope.observe(count_runs=True) as scope:
+        compiled = torch.compile(with_default, backend="eager", recompile_limit=2, dynamic=False)
+        for size in (3, 4, 5, 6):
+            compiled(torch.ones(size))
+    recording = scope.recording
+    assert [c.outcome for c in recording.compilations] == ["compiled", "compiled", "limit"]
+    assert [(f.kind, f.calls) for f in recording.fallbacks] == [("recompile_limit", 2)]
