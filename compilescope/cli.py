@@ -9,6 +9,7 @@ import traceback
 import click
 
 from compilescope._version import __version__
+from compilescope.commands.check import check
 from compilescope.commands.explain import explain
 from compilescope.commands.report import report
 from compilescope.commands.verdict import BROKEN, INTERRUPTED
@@ -48,12 +49,15 @@ def main() -> None:
     \b
     compilescope report model.py          run a script and report
     compilescope report flux.py --sweep text_len=0,1,77
-    compilescope explain view_base        what a kind of cause means
+    compilescope check model.py --no-shape-recompile --max-graph-breaks 0
+    compilescope explain view_base        what a kind of cause, or a rule such as CS203, means
 
     Settings: the command line, then COMPILESCOPE_* in the environment, then [tool.compilescope] in
-    pyproject.toml (targets, order, seed, format, count-runs, parity). NO_COLOR turns colours off.
+    pyproject.toml (targets, order, seed, format, count-runs, parity, baseline, strict, and the table
+    budget). NO_COLOR turns colours off.
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
 
 
 main.add_command(report)
+main.add_command(check)
 main.add_command(explain)

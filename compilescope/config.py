@@ -7,11 +7,13 @@ since a misspelt one would otherwise be a setting that silently does nothing.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from compilescope.errors import UsageError
+from compilescope.gate.budget import Budget
+from compilescope.gate.settings import read_budget
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ class Config:
         format: where reports go, each ``FORMAT`` or ``FORMAT:FILE``.
         count_runs: whether calls are compared with graph runs.
         parity: whether every point is compared with eager.
+        baseline: file of the findings that are accepted.
+        strict: whether entries of the baseline that were fixed are findings.
+        budget: limits that ``check`` and the pytest plugin hold a run to.
     """
 
     targets: tuple[str, ...] = ()
@@ -41,6 +46,9 @@ class Config:
     format: tuple[str, ...] = ("text",)
     count_runs: bool = True
     parity: bool = False
+    baseline: str | None = None
+    strict: bool = False
+    budget: Budget = field(default_factory=Budget)
 
 
 def _strings(value: object) -> tuple[str, ...]:
@@ -73,6 +81,13 @@ def _boolean(value: object) -> bool:
     raise TypeError(msg)
 
 
+def _budget(value: object) -> Budget:
+    if isinstance(value, dict):
+        return read_budget(value)
+    msg = "a table"
+    raise TypeError(msg)
+
+
 _READERS: Final[Mapping[str, Callable[[object], object]]] = MappingProxyType(
     {
         "targets": _strings,
@@ -81,9 +96,14 @@ _READERS: Final[Mapping[str, Callable[[object], object]]] = MappingProxyType(
         "format": _strings,
         "count-runs": _boolean,
         "parity": _boolean,
+        "baseline": _string,
+        "strict": _boolean,
+        "budget": _budget,
     }
 )
 """Each key of the table, with what reads its value; the error that one raises says what it wants."""
+_TABLES: Final = frozenset({"budget"})
+"""Keys whose values no environment variable could hold."""
 
 
 def load_config(folder: Path, environment: Mapping[str, str]) -> Config:
@@ -130,8 +150,8 @@ def _from_environment(environment: Mapping[str, str]) -> Mapping[str, object]:
         if not name.startswith(_PREFIX):
             continue
         key = name.removeprefix(_PREFIX).lower().replace("_", "-")
-        if key not in _READERS:
-            names = [_variable(known) for known in _READERS]
+        if key not in _READERS or key in _TABLES:
+            names = [_variable(known) for known in _READERS if known not in _TABLES]
             msg = f"Unknown environment variable {name}: compilescope reads {listing(names)}.{guess(name, names)}"
             raise UsageError(msg)
         found[key] = _from_text(key, text)
@@ -165,6 +185,9 @@ def _apply(config: Config, values: Mapping[str, object], *, where: str) -> Confi
             read = reader(value)
         except TypeError as error:
             msg = f"{key!r} in {where} must be {error}, not {value!r}."
+            raise UsageError(msg) from None
+        except UsageError as error:
+            msg = f"{key!r} in {where}: {error}"
             raise UsageError(msg) from None
         config = replace(config, **{key.replace("-", "_"): read})  # type: ignore[arg-type]  # checked by the reader
     return config

@@ -8,6 +8,7 @@ import pytest
 
 from compilescope.config import Config, load_config
 from compilescope.errors import UsageError
+from compilescope.gate.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,8 @@ def test_defaults_hold_where_nothing_is_set(project: Write) -> None:
 def test_table_sets_everything(project: Write) -> None:
     folder = project(
         "[tool.compilescope]\ntargets = ['Block.*']\norder = 'random'\nseed = 3\n"
-        "format = ['text', 'json:out.json']\ncount-runs = false\nparity = true\n"
+        "format = ['text', 'json:out.json']\ncount-runs = false\nparity = true\nbaseline = 'accepted.json'\n"
+        "strict = true\n[tool.compilescope.budget]\nmax-compiles = 2\nown = 'src/pkg'\n"
     )
     assert load_config(folder, {}) == Config(
         targets=("Block.*",),
@@ -43,6 +45,9 @@ def test_table_sets_everything(project: Write) -> None:
         format=("text", "json:out.json"),
         count_runs=False,
         parity=True,
+        baseline="accepted.json",
+        strict=True,
+        budget=Budget(max_compiles=2, own=("src/pkg",)),
     )
 
 
@@ -82,7 +87,7 @@ def test_environment_comes_before_the_table(project: Write) -> None:
     [
         (
             "targts = []",
-            "Unknown key 'targts' in .*pyproject.toml: the keys are .* and parity. Did you mean targets\\?$",
+            "Unknown key 'targts' in .*pyproject.toml: the keys are .* and budget. Did you mean targets\\?$",
         ),
         ("seed = '3'", "'seed' in .* must be a whole number, not '3'.$"),
         ("seed = true", "'seed' in .* must be a whole number, not True.$"),
@@ -90,6 +95,14 @@ def test_environment_comes_before_the_table(project: Write) -> None:
         ("targets = [1]", "'targets' in .* must be a string or a list of strings, not "),
         ("order = 1", "'order' in .* must be a string, not 1.$"),
         ("seed = ", "is no valid TOML"),
+        ("budget = 1", "'budget' in .* must be a table, not 1.$"),
+        ("budget = {max-compile = 1}", "Unknown key 'max-compile' in the budget: .* Did you mean max-compiles"),
+        ("budget = {max-compiles = '1'}", "'budget' in .*pyproject.toml: The budget cannot be read: Expected `int"),
+        ("budget = {max-compiles = true}", "The budget cannot be read: Expected `int"),
+        ("budget = {max-compiles = -1}", "The limit max-compiles must be 0 or more, not -1"),
+        ("budget = {max-compile-seconds = nan}", "The limit max-compile-seconds must be 0 or more, not nan"),
+        ("budget = {max-recompiles-by-kind = {modul_type = 1}}", "'modul_type' is no kind .* Did you mean module_type"),
+        ("budget = {max-own-graph-breaks = 0}", "max-own-graph-breaks needs own"),
     ],
 )
 def test_bad_table_is_told(project: Write, line: str, sentence: str) -> None:
@@ -107,6 +120,7 @@ def test_key_that_is_no_table_is_told(project: Write) -> None:
     [
         ("COMPILESCOPE_SEDE", "1", "Unknown environment variable COMPILESCOPE_SEDE: .* Did you mean COMPILESCOPE_SEED"),
         ("COMPILESCOPE_SEED", "x", "'seed' in the environment must be a whole number, not 'x'"),
+        ("COMPILESCOPE_BUDGET", "x", "Unknown environment variable COMPILESCOPE_BUDGET: .*COMPILESCOPE_STRICT\\."),
         ("COMPILESCOPE_PARITY", "maybe", "'parity' in the environment must be true or false, not 'maybe'"),
     ],
 )

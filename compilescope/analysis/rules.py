@@ -249,7 +249,7 @@ STALE_BASELINE: Final = Rule(
     "CS601",
     "stale-baseline",
     "The baseline accepts more than was found, and --strict forbids that: something was fixed, or is run no more.",
-    "Update the baseline with the command that the message gives.",
+    "Update the baseline: `check` prints the command.",
 )
 
 _RULES: Final = (

@@ -1,4 +1,4 @@
-"""``compilescope explain``: what a kind of cause, or a graph break of torch's registry, means."""
+"""``compilescope explain``: what a kind of cause, a rule, or a graph break of torch's registry means."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from compilescope.analysis.kinds import KINDS
+from compilescope.analysis.rules import RULES
 from compilescope.errors import UsageError
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
     from compilescope.analysis.kinds import Kind
+    from compilescope.analysis.rules import Rule
 
 _BREAK: Final = re.compile(r"gb\d+", re.IGNORECASE)
 _WIDTH: Final = 100
 _SITE: Final = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 
 
-@click.command(short_help="Explain a kind of cause, or a graph break such as GB0170.")
+@click.command(short_help="Explain a kind of cause, a rule such as CS203, or a graph break such as GB0170.")
 @click.argument("code")
 def explain(code: str) -> None:
-    """Explain CODE: a kind of recompile cause (zero_one, view_base, ...) or a graph break of torch's registry (GB0170).
+    """Explain CODE: a kind of recompile cause (zero_one), a rule (CS203), or a graph break of torch (GB0170).
 
     \b
     Exit codes: 0  explained
@@ -36,12 +38,34 @@ def explain(code: str) -> None:
     if _BREAK.fullmatch(wanted):
         click.echo(break_text(wanted.upper()))
         return
+    rule = RULES.get(wanted.upper()) or next((one for one in RULES.values() if one.name == wanted.casefold()), None)
+    if rule is not None:
+        click.echo(_rule_text(rule))
+        return
     kind = KINDS.get(wanted.casefold().replace("-", "_"))
     if kind is None:
-        near = guess(wanted, KINDS) or f" The kinds are {listing(KINDS)}."
-        msg = f"{code!r} is neither a kind of cause nor a graph-break id such as GB0170.{near}"
+        near = (
+            guess(wanted, (*KINDS, *RULES))
+            or f" The kinds are {listing(KINDS)}; the rules go from {min(RULES)} to {max(RULES)}."
+        )
+        msg = f"{code!r} is neither a kind of cause, nor a rule, nor a graph-break id such as GB0170.{near}"
         raise UsageError(msg)
     click.echo(_kind_text(kind))
+
+
+def _rule_text(rule: Rule) -> str:
+    limit = f"the budget's {rule.limit}" if rule.limit else "nothing: it always holds"
+    accepted = "yes" if rule.acceptable else "no: what was not seen, or differs between machines, cannot be accepted"
+    lines = (
+        f"{rule.code} ({rule.name})",
+        "",
+        _wrapped(rule.meaning),
+        "",
+        _wrapped(rule.remedy, start="What helps:    "),
+        f"Set by:        {limit}",
+        f"In a baseline: {accepted}",
+    )
+    return "\n".join(lines)
 
 
 def _kind_text(kind: Kind) -> str:

@@ -61,11 +61,11 @@ def plan_routes(formats: Iterable[str], output: str | None, saved: Path | None) 
         raise UsageError(msg)
     for place in places:
         if place is not None:
-            _check_writable(place)
+            check_writable(place)
     return tuple(routes)
 
 
-def _check_writable(place: Path) -> None:
+def check_writable(place: Path) -> None:
     """Check that a file could be made at ``place``: a long run must not end in a report that has nowhere to go."""
     if place.is_dir():
         msg = f"{place} is a directory; give a file."

@@ -172,7 +172,7 @@ def _values(sweep: tuple[str, ...]) -> dict[str, list[str]]:
     Raises:
         UsageError: an item has no equals sign, no value, or names an axis again.
     """
-    read = {axis: [part.strip() for part in text.split(",")] for axis, text in _pairs("--sweep", sweep).items()}
+    read = {axis: [part.strip() for part in text.split(",")] for axis, text in read_pairs("--sweep", sweep).items()}
     for axis, values in read.items():
         if not all(values):
             msg = f"--sweep '{axis}={','.join(values)}' has an empty value."
@@ -183,10 +183,15 @@ def _values(sweep: tuple[str, ...]) -> dict[str, list[str]]:
 def _arguments(request: Request) -> dict[str, str]:
     """Return what the factory is given: ``--set`` and ``--device``."""
     given = request.set_ if request.device is None else (*request.set_, f"device={request.device}")
-    return _pairs("--set", given)
+    return read_pairs("--set", given)
 
 
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+def read_pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """Read what an option gives as ``NAME=VALUE``.
+
+    Raises:
+        UsageError: an item has no name, no equals sign, no value, or names something again.
+    """
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from compilescope.record import Recording
 
 FINE: Final = 0
+FOUND: Final = 1
 BROKEN: Final = 2
 INTERRUPTED: Final = 130
 """What a shell makes of a program that Ctrl-C ended; a caller in a loop stops on it."""
@@ -31,3 +32,17 @@ def exit_code(recording: Recording) -> int:
     if recording.targets and all(target.status in unseen for target in recording.targets):
         return BROKEN
     return FINE
+
+
+def check_exit_code(recording: Recording) -> int:
+    """Return what ``check`` exits with, given the recording with its findings.
+
+    Findings are 1. A workload that crashed is 2 and not 1: continuous integration is to tell a
+    regression from a run that broke down.
+    """
+    run = recording.meta.run
+    if run is not None and run.status == "interrupted":
+        return INTERRUPTED
+    if run is not None and (run.status == "raised" or (run.status == "exited" and run.exit_code != 0)):
+        return BROKEN
+    return FOUND if recording.findings else FINE

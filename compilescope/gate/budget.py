@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from compilescope.record import Finding, Recording
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """What a run may do. ``None`` sets no limit.
 
     Whatever the limits, a run is held to have been seen: that it ended well, compiled something, compiled

@@ -1,0 +1,168 @@
+"""What ``check`` does with a baseline: reads it first, holds findings against it, and writes it when asked."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compilescope.analysis import rules
+from compilescope.commands.output import check_writable
+from compilescope.errors import UsageError
+from compilescope.gate.baseline import (
+    DEFAULT_NAME,
+    Baseline,
+    compare,
+    entry_of,
+    read,
+    torch_minor,
+    update,
+    write,
+)
+from compilescope.gate.making import finding
+from compilescope.wording import count, listing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from compilescope.config import Config
+    from compilescope.gate.baseline import Comparison
+    from compilescope.record import Finding
+
+_SHOWN = 5
+"""Fixed entries that are listed before it is said how many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line says of the baseline; None where an option was not given."""
+
+    baseline: Path | None
+    update_baseline: bool
+    update_new_only: bool
+    strict: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Findings that were held against the baseline.
+
+    Attributes:
+        findings: what stands against the run.
+        remarks: sentences for stderr.
+    """
+
+    findings: tuple[Finding, ...]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """A baseline and what is to be done with it.
+
+    Attributes:
+        path: its file; None where there is none.
+        baseline: as it was before the run.
+        writes: whether the user asked to write it.
+        new_only: whether writing keeps what was fixed.
+        strict: whether what was fixed is a finding.
+        arguments: of ``check``, as they were typed.
+    """
+
+    path: Path | None = None
+    baseline: Baseline = field(default_factory=Baseline)
+    writes: bool = False
+    new_only: bool = False
+    strict: bool = False
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """The command that would accept what was found."""
+        file = () if self.path is not None else ("--baseline", DEFAULT_NAME)
+        return shlex.join(("compilescope", "check", *file, "--update-baseline", *self.arguments))
+
+    def settle(self, findings: Sequence[Finding], torch: str) -> Settled:
+        """Hold ``findings``, made under a version of torch, against the baseline; write it if that was asked for.
+
+        Raises:
+            RecordingError: it cannot be written.
+        """
+        if self.path is None:
+            return Settled(tuple(findings))
+        minor = torch_minor(torch)
+        blind = [one for one in findings if entry_of(one) is None]
+        if self.writes and not blind:
+            renewed = update(self.baseline, findings, minor, new_only=self.new_only)
+            write(renewed, self.path)
+            told = f"{self.path} now accepts {count(len(renewed.accepted(minor)), 'finding')} under torch {minor}."
+            return self._settled(compare(findings, renewed.accepted(minor)), (told,))
+        remarks: list[str] = []
+        if self.writes:
+            codes = listing(dict.fromkeys(one.rule for one in blind))
+            remarks.append(f"{self.path} was not written: {codes} cannot be accepted, mend that first.")
+        if minor not in self.baseline.torch:
+            others = listing(self.baseline.torch) or "no version"
+            remarks.append(
+                f"{self.path} speaks of torch {others} and this is torch {minor}, so it accepts nothing here."
+            )
+        compared = compare(findings, self.baseline.accepted(minor))
+        if compared.accepted:
+            remarks.append(f"{count(len(compared.accepted), 'finding')} accepted by {self.path}.")
+        if blind:
+            # A run that could not be seen whole may have missed what the baseline accepts.
+            return Settled(compared.new, tuple(remarks))
+        return self._settled(compared, tuple(remarks))
+
+    def _settled(self, compared: Comparison, remarks: tuple[str, ...]) -> Settled:
+        if not compared.fixed:
+            return Settled(compared.new, remarks)
+        if self.strict:
+            stale = (
+                finding(rules.STALE_BASELINE, f"No longer found as often as accepted: {one}") for one in compared.fixed
+            )
+            return Settled((*compared.new, *stale), remarks)
+        lines = [f"fixed: {one}" for one in compared.fixed[:_SHOWN]]
+        if len(compared.fixed) > _SHOWN:
+            lines.append(f"... and {count(len(compared.fixed) - _SHOWN, 'other entry', 'other entries')} fixed.")
+        return Settled(compared.new, (*remarks, *lines, f"To drop what was fixed: {self.command}"))
+
+
+def open_baseline(wish: Wish, config: Config, arguments: tuple[str, ...]) -> Keeper:
+    """Read the baseline before anything is run.
+
+    Raises:
+        UsageError: it is missing or no baseline, cannot be written where that is asked for, or the options
+            contradict each other.
+    """
+    writes = wish.update_baseline or wish.update_new_only
+    if wish.update_baseline and wish.update_new_only:
+        msg = "--update-baseline and --update-new-only exclude each other."
+        raise UsageError(msg)
+    path = wish.baseline or (Path(config.baseline) if config.baseline else None)
+    if path is None:
+        for option, given in (
+            ("--update-baseline", wish.update_baseline),
+            ("--update-new-only", wish.update_new_only),
+            ("--strict", wish.strict),
+        ):
+            if given:
+                msg = f"{option} needs --baseline FILE, or baseline in [tool.compilescope]."
+                raise UsageError(msg)
+        return Keeper(arguments=arguments)
+    keeper = Keeper(
+        path=path,
+        writes=writes,
+        new_only=wish.update_new_only,
+        strict=config.strict if wish.strict is None else wish.strict,
+        arguments=arguments,
+    )
+    if writes:
+        check_writable(path)
+    if not path.exists():
+        if not writes:
+            msg = f"The baseline {path} does not exist. To begin it: {keeper.command}"
+            raise UsageError(msg)
+        return keeper
+    return replace(keeper, baseline=read(path))

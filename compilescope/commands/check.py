@@ -1,0 +1,120 @@
+"""``compilescope check``: hold a source to a budget and a baseline, for continuous integration."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+import msgspec
+
+from compilescope.analysis.rules import STALE_BASELINE
+from compilescope.commands.accepting import Wish, open_baseline
+from compilescope.commands.limits import budget_from, limit_options
+from compilescope.commands.output import deliver, plan_routes
+from compilescope.commands.running import ABOUT_SOURCE, Request, obtain, say, source_options
+from compilescope.commands.verdict import check_exit_code
+from compilescope.config import load_config
+from compilescope.gate.baseline import entry_of
+from compilescope.gate.budget import judge
+from compilescope.wording import count
+from compilescope.workload.locate import RecordingSource, locate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compilescope.commands.accepting import Keeper
+    from compilescope.config import Config
+    from compilescope.gate.budget import Budget
+    from compilescope.record import Recording
+
+_Taken = TypeVar("_Taken", Request, Wish)
+_ARGUMENTS: Final = "compilescope.arguments"
+
+_HELP = f"""Run SOURCE and hold it to a budget: findings make the command fail.
+
+Without any limit it fails where the run could not be seen whole: nothing was compiled, a target was
+not, a call ran eagerly, the recompile limit was met, a cause is unknown, a point of the sweep raised.
+Limits come from the options below and from [tool.compilescope.budget] in pyproject.toml; an option
+takes the place of the setting of its name.
+
+{ABOUT_SOURCE}
+A baseline holds findings that were accepted; it is written by --update-baseline alone.
+
+\b
+Exit codes: 0  seen whole, within every limit
+            1  findings
+            2  wrong usage, an unreadable recording or baseline, or the workload crashed
+          130  interrupted by Ctrl-C
+"""
+
+
+class _Remembering(click.Command):
+    """Keeps its arguments as they were typed, to tell which command would accept what was found."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse."""
+        ctx.meta[_ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Remembering, help=_HELP, short_help="Hold a run to a budget and a baseline, for CI.")
+@source_options
+@limit_options
+@click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings in this file are accepted.")
+@click.option("--update-baseline", is_flag=True, help="Write the baseline: accept what is found, drop what was fixed.")
+@click.option("--update-new-only", is_flag=True, help="Write the baseline: accept what is found, drop nothing.")
+@click.option("--strict/--no-strict", default=None, help="Fail on what the baseline accepts and was fixed.")
+@click.pass_context
+def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (click gives each option its type)
+    """Run a source and judge the recording."""
+    request, wish = _take(Request, options), _take(Wish, options)
+    config = load_config(Path.cwd(), os.environ)
+    budget = budget_from(options, config.budget)
+    keeper = open_baseline(wish, config, context.meta[_ARGUMENTS])
+    routes = plan_routes(request.formats or config.format, request.output, request.save_to)
+    recording, budget = _obtain(request, config, budget)
+    settled = keeper.settle(judge(recording, budget), recording.meta.torch)
+    recording = msgspec.structs.replace(recording, findings=settled.findings)
+    failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
+    say(recording, request, routes)
+    for remark in () if request.quiet else (*settled.remarks, *_conclusion(recording, keeper)):
+        click.echo(remark, err=True)
+    for failure in failures:
+        click.echo(f"error: {failure}", err=True)
+    context.exit(2 if failures else check_exit_code(recording))
+
+
+def _take(kind: type[_Taken], options: dict[str, Any]) -> _Taken:
+    return kind(**{field.name: options[field.name] for field in dataclasses.fields(kind)})
+
+
+def _obtain(request: Request, config: Config, budget: Budget) -> tuple[Recording, Budget]:
+    """Return the recording, and the budget with what it is to speak of.
+
+    What runs is recorded with everything that is meant to be compiled as its target, and the budget
+    speaks of all of that. Of what was recorded earlier, the targets can only be looked up.
+    """
+    source = locate(request.source)
+    patterns = (*(request.target or config.targets), *budget.targets)
+    if not isinstance(source, RecordingSource):
+        return obtain(source, dataclasses.replace(request, target=tuple(dict.fromkeys(patterns))), config), budget
+    recording = obtain(source, request, config, target_is_for_reading=True)
+    targets = request.target or budget.targets
+    if not targets and config.targets:
+        targets = (*(target.selector for target in recording.targets), *config.targets)
+    return recording, msgspec.structs.replace(budget, targets=tuple(dict.fromkeys(targets)))
+
+
+def _conclusion(recording: Recording, keeper: Keeper) -> Iterator[str]:
+    if not recording.findings:
+        yield "compilescope check: passed"
+        return
+    yield f"compilescope check: {count(len(recording.findings), 'finding')}"
+    if keeper.writes:
+        return
+    blind = [one for one in recording.findings if one.rule != STALE_BASELINE.code and entry_of(one) is None]
+    if not blind:
+        yield f"To accept: {keeper.command}"
