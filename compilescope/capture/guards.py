@@ -70,22 +70,33 @@ class _Walk:
             self._visit_items(manager, value, above)
 
     def _check_leaves(self, manager: Any, source: str, value: object, above: _Above) -> _Above:  # noqa: ANN401
-        gates: list[Failure] = []
-        others: list[Failure] = []
-        for failure in self._dict_itself(manager, source, value):
-            (gates if failure.guard_type in _GATES else others).append(failure)
-        for leaf in manager.get_leaf_guards():
-            for failure in self._ask(leaf, source, value):
-                (gates if failure.guard_type in _GATES else others).append(failure)
-        # The first gate is the root; the rest of this manager's failures follow from it.
-        if gates and above.gate is None:
-            self.found.append(gates.pop(0))
-            above = replace(above, gate=describe.source(source))
-        for failure in (*gates, *others):
-            self.found.append(_following(failure, above.gate) if above.gate else failure)
+        found = list(self._ask_in_turn(manager, source, value))
+        gate = next((failure for failure in found if failure.guard_type in _GATES), None)
+        for failure in found:
+            # What fails beside a gate at one value follows from it, whichever was asked first.
+            follows = above.gate or (describe.source(source) if gate is not None and failure is not gate else None)
+            self.found.append(_following(failure, follows) if follows else failure)
             if failure.guard_type in _LENGTHS:
                 above = replace(above, length=failure.source)
-        return above
+        return above if gate is None or above.gate else replace(above, gate=describe.source(source))
+
+    def _ask_in_turn(self, manager: Any, source: str, value: object) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
+        """Ask the leaves in Dynamo's order, and none after a gate has said no.
+
+        The later ones are written for a value that passed it, and some read its memory unchecked: asked about
+        another sort of value they may crash the process.
+        """
+        for failure in self._dict_itself(manager, source, value):
+            yield failure
+            if failure.guard_type in _GATES:
+                return
+        for leaf in manager.get_leaf_guards():
+            closed = False
+            for failure in self._ask(leaf, source, value):
+                yield failure
+                closed = closed or failure.guard_type in _GATES
+            if closed:
+                return
 
     def _dict_itself(self, manager: Any, source: str, value: object) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
         """Check what the manager of a dict whose order matters checks by itself: its class and its length."""
