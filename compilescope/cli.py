@@ -11,6 +11,7 @@ import click
 from compilescope._version import __version__
 from compilescope.commands.check import check
 from compilescope.commands.explain import explain
+from compilescope.commands.lanes import lanes
 from compilescope.commands.report import report
 from compilescope.commands.verdict import BROKEN, INTERRUPTED
 from compilescope.errors import CompilescopeError
@@ -53,11 +54,12 @@ def main() -> None:
     compilescope explain view_base        what a kind of cause, or a rule such as CS203, means
 
     Settings: the command line, then COMPILESCOPE_* in the environment, then [tool.compilescope] in
-    pyproject.toml (targets, order, seed, format, count-runs, parity, baseline, strict, and the table
-    budget). NO_COLOR turns colours off.
+    pyproject.toml (targets, order, seed, format, count-runs, parity, baseline, strict, lanes, and the
+    table budget). NO_COLOR turns colours off.
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
 
 
 main.add_command(report)
 main.add_command(check)
 main.add_command(explain)
+main.add_command(lanes)

@@ -37,6 +37,7 @@ class Config:
         parity: whether every point is compared with eager.
         baseline: file of the findings that are accepted.
         strict: whether entries of the baseline that were fixed are findings.
+        lanes: mark expressions of pytest, one for each lane of continuous integration.
         budget: limits that ``check`` and the pytest plugin hold a run to.
     """
 
@@ -48,6 +49,7 @@ class Config:
     parity: bool = False
     baseline: str | None = None
     strict: bool = False
+    lanes: tuple[str, ...] = ()
     budget: Budget = field(default_factory=Budget)
 
 
@@ -98,6 +100,7 @@ _READERS: Final[Mapping[str, Callable[[object], object]]] = MappingProxyType(
         "parity": _boolean,
         "baseline": _string,
         "strict": _boolean,
+        "lanes": _strings,
         "budget": _budget,
     }
 )

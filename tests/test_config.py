@@ -36,7 +36,7 @@ def test_table_sets_everything(project: Write) -> None:
     folder = project(
         "[tool.compilescope]\ntargets = ['Block.*']\norder = 'random'\nseed = 3\n"
         "format = ['text', 'json:out.json']\ncount-runs = false\nparity = true\nbaseline = 'accepted.json'\n"
-        "strict = true\n[tool.compilescope.budget]\nmax-compiles = 2\nown = 'src/pkg'\n"
+        "strict = true\nlanes = ['slow', 'not slow']\n[tool.compilescope.budget]\nmax-compiles = 2\nown = 'src/pkg'\n"
     )
     assert load_config(folder, {}) == Config(
         targets=("Block.*",),
@@ -47,6 +47,7 @@ def test_table_sets_everything(project: Write) -> None:
         parity=True,
         baseline="accepted.json",
         strict=True,
+        lanes=("slow", "not slow"),
         budget=Budget(max_compiles=2, own=("src/pkg",)),
     )
 
@@ -120,7 +121,7 @@ def test_key_that_is_no_table_is_told(project: Write) -> None:
     [
         ("COMPILESCOPE_SEDE", "1", "Unknown environment variable COMPILESCOPE_SEDE: .* Did you mean COMPILESCOPE_SEED"),
         ("COMPILESCOPE_SEED", "x", "'seed' in the environment must be a whole number, not 'x'"),
-        ("COMPILESCOPE_BUDGET", "x", "Unknown environment variable COMPILESCOPE_BUDGET: .*COMPILESCOPE_STRICT\\."),
+        ("COMPILESCOPE_BUDGET", "x", "Unknown environment variable COMPILESCOPE_BUDGET: .*COMPILESCOPE_LANES\\."),
         ("COMPILESCOPE_PARITY", "maybe", "'parity' in the environment must be true or false, not 'maybe'"),
     ],
 )

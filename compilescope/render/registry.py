@@ -6,10 +6,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from compilescope.errors import UsageError
+from compilescope.render.github import GithubRenderer
+from compilescope.render.gitlab import GitlabRenderer
 from compilescope.render.json import JsonRenderer
 from compilescope.render.jsonlines import JsonLinesRenderer
+from compilescope.render.junit import JunitRenderer
 from compilescope.render.markdown import MarkdownRenderer
 from compilescope.render.options import Options
+from compilescope.render.sarif import SarifRenderer
 from compilescope.render.text import TextRenderer
 
 if TYPE_CHECKING:
@@ -34,7 +38,19 @@ class Renderer(Protocol):
 
 
 FORMATS: Final[Mapping[str, Renderer]] = MappingProxyType(
-    {renderer.name: renderer for renderer in (TextRenderer(), JsonRenderer(), JsonLinesRenderer(), MarkdownRenderer())}
+    {
+        renderer.name: renderer
+        for renderer in (
+            TextRenderer(),
+            JsonRenderer(),
+            JsonLinesRenderer(),
+            MarkdownRenderer(),
+            GithubRenderer(),
+            GitlabRenderer(),
+            JunitRenderer(),
+            SarifRenderer(),
+        )
+    }
 )
 """Every format by its name."""
 

@@ -1,0 +1,1 @@
+"""The lane audit: tests that are collected, and that no lane of continuous integration selects."""
