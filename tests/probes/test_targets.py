@@ -83,7 +83,6 @@ def run_helper() -> None:
         (Helper.apply, run_helper, "Helper.apply"),
         (Helper().apply, run_helper, "Helper.apply"),
     ],
-    ids=str,
 )
 def test_target_is_found_however_it_is_named(target: object, program: Callable[[], object], selector: str) -> None:
     found = judged(target, program)
