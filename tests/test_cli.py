@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from compilescope.analysis.kinds import KINDS
+from compilescope.analysis.rules import RULES
 from compilescope.cli import main
 from compilescope.commands import output
 from compilescope.commands.explain import break_registry, break_text
@@ -19,6 +20,7 @@ from compilescope.errors import RecordingError
 from compilescope.record import Compilation, Meta, Recording, Run, Target
 from compilescope.render.registry import FORMATS
 from compilescope.storage import load, save
+from compilescope.wording import listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +60,7 @@ def run() -> Cli:
 
 
 def in_process_of_its_own(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 (our own program)
+    return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )
 
@@ -72,6 +74,7 @@ def in_process_of_its_own(code: str) -> subprocess.CompletedProcess[str]:
         "from compilescope.cli import main; main(['explain', 'size'], standalone_mode=False)",
         "from compilescope.cli import main; main(['explain', 'GB0170'], standalone_mode=False)",
         "from compilescope.cli import main; main(['report', 'run.json'], standalone_mode=False)",
+        "from compilescope.cli import main; main(['check', 'run.json', '--format', 'sarif'], standalone_mode=False)",
     ],
 )
 def test_torch_is_not_imported_where_nothing_is_run(statement: str, saved: Saver) -> None:
@@ -91,7 +94,7 @@ def test_reader_that_has_had_enough_is_no_failure_of_compilescope(saved: Saver) 
     source = saved(recording(COMPILED))
     reading, writing = os.pipe()
     os.close(reading)
-    ended = subprocess.run(  # noqa: S603 (our own program)
+    ended = subprocess.run(
         [sys.executable, "-m", "compilescope", "report", source],
         stdout=writing,
         stderr=subprocess.PIPE,
@@ -217,7 +220,7 @@ def test_exit_code_failure_of_compilescope_itself(saved: Saver, monkeypatch: pyt
     [
         (
             ["--format", "jsno"],
-            "Unknown format 'jsno': the formats are text, json, json-lines and markdown. Did you",
+            f"Unknown format 'jsno': the formats are {listing(FORMATS)}. Did you mean json?",
         ),
         (["--format", "json:"], "names no file after the colon"),
         (["--format", "json", "--format", "text"], "Two things would go to stdout"),
@@ -254,6 +257,14 @@ def test_usage_file_that_is_no_recording(run: Cli, tmp_path: Path, text: str) ->
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("code", sorted(RULES))
+def test_explain_every_rule(run: Cli, code: str) -> None:
+    shown = run("explain", code.lower()).stdout
+    assert shown.startswith(f"{code} ({RULES[code].name})\n")
+    assert RULES[code].meaning in " ".join(shown.split())
+    assert shown == run("explain", RULES[code].name).stdout
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_explain_every_kind(run: Cli, kind: str) -> None:
     shown = run("explain", kind).stdout
@@ -282,6 +293,7 @@ def test_explain_every_graph_break_of_the_registry_can_be_shown() -> None:
     [
         ("veiw_base", "Did you mean view_base?"),
         ("qqqq", "The kinds are size, zero_one"),
+        ("CS999", "the rules go from CS101 to CS601"),
         ("GB9999", "has no graph break GB9999"),
     ],
 )
