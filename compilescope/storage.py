@@ -54,7 +54,7 @@ def from_json(data: bytes, *, name: str = "the recording") -> Recording:
     except msgspec.ValidationError:
         msg = f"{name} is JSON, but no compilescope recording: it has no meta.format."
         raise RecordingError(msg) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"{name} is no compilescope recording, or was cut short: {error}."
         raise RecordingError(msg) from None
     if probe.meta.format > FORMAT:
@@ -67,6 +67,9 @@ def from_json(data: bytes, *, name: str = "the recording") -> Recording:
         return msgspec.json.decode(data, type=Recording)
     except msgspec.ValidationError as error:
         msg = f"{name} does not hold to recording format {FORMAT}: {error}."
+        raise RecordingError(msg) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        msg = f"{name} is a damaged recording: {error}."
         raise RecordingError(msg) from None
 
 

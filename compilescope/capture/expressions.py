@@ -172,7 +172,8 @@ def check(text: str, guard_type: str, scope: dict[str, Any], code: CodeType) -> 
         holder=holder(spoken[0].text, scope, code) if shape == "value" and spoken else "tensor",
         expected_type=None,
         actual_type=_type_of(spoken, scope),
-        raised=raised,
+        # That it raises where there is no base is no news: what is said of it says that there is none.
+        raised=None if shape == "base" else raised,
         symbols=tuple(symbol.name for symbol in spoken),
         off_by=_off_by(expression, scope) if raised is None else None,
     )
