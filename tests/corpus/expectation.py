@@ -143,5 +143,7 @@ def causes(recording: Recording) -> list[tuple[str, str, str, bool]]:
         recompile = compilation.recompile
         assert recompile is not None
         first = recompile.causes[0]
-        found.append((recording.code(compilation.code).qualname, first.kind, _in_order(first.source), recompile.shape_driven))
+        found.append(
+            (recording.code(compilation.code).qualname, first.kind, _in_order(first.source), recompile.shape_driven)
+        )
     return found

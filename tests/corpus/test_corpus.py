@@ -8,6 +8,7 @@ import pytest
 
 import compilescope
 
+from ..soundness import assert_sound
 from .expectation import Program, causes, compiles, programs_in
 from .programs import ambient, attributes, breaks, containers, identity, not_compiled, shapes, tensors, values
 
@@ -29,9 +30,12 @@ def test_recording_tells_what_the_program_did(program: Program, confusion: Confu
         returned = program.run()
     recording = scope.recording
 
+    assert_sound(recording)
     given = causes(recording)
     wanted = program.expected_causes()
-    confusion.add([kind for _, kind, _, _ in wanted], [kind for _, kind, _, _ in given if not expected.open or given == wanted])
+    confusion.add(
+        [kind for _, kind, _, _ in wanted], [kind for _, kind, _, _ in given if not expected.open or given == wanted]
+    )
 
     made = compiles(recording)
     if expected.open:

@@ -62,9 +62,7 @@ def test_entry_that_differs_in_one_thing_is_closest_although_it_is_older() -> No
 
 def test_of_two_entries_as_near_the_one_off_by_shape_is_chosen_and_the_other_is_an_alternative() -> None:
     wide = torch.ones(4, 9)
-    recompiles = recompiles_of(
-        scaled, (wide[:, :6], 2), (torch.ones(8, 6), 2), (torch.ones(4, 6), 2), dynamic=False
-    )
+    recompiles = recompiles_of(scaled, (wide[:, :6], 2), (torch.ones(8, 6), 2), (torch.ones(4, 6), 2), dynamic=False)
     last = recompiles[-1]
     assert last.closest == "0/1"
     assert causes(last) == [("size", "image.size()[0]")]
@@ -111,9 +109,7 @@ def test_optional_tensor_gone_is_the_only_cause_although_relations_to_its_size_r
     def masked(image: Tensor, mask: Tensor | None) -> Tensor:
         return image * 2 if mask is None else image * mask
 
-    (recompile,) = recompiles_of(
-        masked, (torch.ones(4, 5), torch.ones(4, 5)), (torch.ones(4, 5), None), dynamic=True
-    )
+    (recompile,) = recompiles_of(masked, (torch.ones(4, 5), torch.ones(4, 5)), (torch.ones(4, 5), None), dynamic=True)
     assert causes(recompile) == [("none_vs_value", "mask")]
 
 

@@ -9,6 +9,7 @@ import pytest
 import compilescope
 from compilescope.analysis.kinds import KINDS
 
+from ..soundness import assert_sound
 from . import attribute_kinds, shape_kinds, tensor_kinds, value_kinds
 from .probe import Probe, probes_in
 
@@ -27,6 +28,7 @@ def test_recompile_has_the_cause_that_the_program_was_written_for(probe: Probe, 
     confusion.add([probe.kind], [r.causes[0].kind or "unknown" for r in recompiles])
     assert [(r.causes[0].kind, _in_order(r.causes[0].source)) for r in recompiles] == [(probe.kind, probe.source)]
     assert recompiles[0].shape_driven == KINDS[probe.kind].shape_driven
+    assert_sound(scope.recording)
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
