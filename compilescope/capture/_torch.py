@@ -62,6 +62,9 @@ def check_version() -> None:
     if not callable(getattr(convert_frame, "_compile", None)):
         msg = f"torch {torch.__version__} has no convert_frame._compile to observe; is it a modified build?"
         raise UnsupportedTorchError(msg)
+    if "code" not in _signature(get_compile()).parameters:
+        msg = "somebody replaced torch's convert_frame._compile by a function whose arguments cannot be read by name."
+        raise UnsupportedTorchError(msg)
 
 
 def _dotted(version: tuple[int, int]) -> str:
@@ -110,7 +113,12 @@ class CompileCall:
 
 @cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
+    """Return the signature of ``_compile``; of a wrapper around it that passes all on, what it was at import."""
+    own = inspect.signature(function)
+    return own if "code" in own.parameters or _AT_IMPORT is None else inspect.signature(_AT_IMPORT)
+
+
+_AT_IMPORT: Final = getattr(convert_frame, "_compile", None)
 
 
 def read_call(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> CompileCall:
@@ -308,6 +316,35 @@ def read_config() -> dict[str, bool | int | float | str | None]:
     found |= {name: getattr(shape_config, name) for name in _REPORTED_SHAPE_CONFIG if hasattr(shape_config, name)}
     plain = (bool, int, float, str, type(None))
     return {name: value for name, value in found.items() if isinstance(value, plain)}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSnapshot:
+    """The settings of Dynamo and of symbolic shapes, as they stood in one thread."""
+
+    settings: tuple[tuple[Any, dict[str, Any]], ...]
+
+
+def config_snapshot() -> ConfigSnapshot:
+    """Return every setting that decides what compiles, for :func:`restore_config`."""
+    import torch.fx.experimental._config as shape_config  # noqa: PLC0415 (a config module, made at first use)
+
+    modules: tuple[Any, ...] = (dynamo_config, shape_config)
+    return ConfigSnapshot(tuple((module, module.get_config_copy()) for module in modules))
+
+
+def restore_config(snapshot: ConfigSnapshot) -> None:
+    """Put back what has changed since ``snapshot``; the rest is left untouched."""
+    for module, before in snapshot.settings:
+        now = module.get_config_copy()
+        for name, value in before.items():
+            if now[name] != value:
+                setattr(module, name, value)
+
+
+def reset() -> None:
+    """Drop all compiled code of this process, and what Dynamo learned of sizes that change."""
+    torch.compiler.reset()
 
 
 def dynamic_setting() -> bool | None:

@@ -1,0 +1,78 @@
+"""Holds a recording to what a mark or a helper claims of it. Pure: no pytest, and no torch for patterns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec.structs import replace
+
+from compilescope.analysis import rules
+from compilescope.analysis.summary import display_name
+from compilescope.gate.budget import Budget, judge
+from compilescope.gate.making import finding
+from compilescope.plugin.marks import Claim
+from compilescope.wording import listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from compilescope.record import CodeObject, Compilation, Finding, Recording, Target
+
+FREEZE: Final = Claim("freeze")
+"""What a test claims by ``compilescope.freeze()``."""
+_TOLD: Final = 2
+"""Causes of one compilation that a finding names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """One claim and what speaks against it."""
+
+    claim: Claim
+    findings: tuple[Finding, ...]
+
+    @property
+    def status(self) -> Literal["held", "failed", "broken", "fixed"]:
+        """Whether the claim holds; ``broken`` and ``fixed`` where it was not expected to."""
+        if self.claim.broken is None:
+            return "failed" if self.findings else "held"
+        if not self.findings:
+            return "fixed"
+        # What a baseline could accept, `broken` excuses: a limit that is passed, never something that was not seen.
+        return "broken" if all(one.key is not None for one in self.findings) else "failed"
+
+
+def rule(recording: Recording, claim: Claim, targets: Sequence[Target]) -> Ruling:
+    """Hold ``recording`` to ``claim``, whose targets became what ``targets`` say."""
+    distinct = tuple(_distinct(targets))
+    budget = Budget(targets=tuple(target.selector for target in distinct), **claim.limits)
+    return Ruling(claim, judge(replace(recording, targets=distinct), budget))
+
+
+def _distinct(targets: Sequence[Target]) -> Iterator[Target]:
+    """Tell two classes of one name apart: a budget knows targets by their names."""
+    seen: dict[str, int] = {}
+    for target in targets:
+        times = seen[target.selector] = seen.get(target.selector, 0) + 1
+        yield target if times == 1 else replace(target, selector=f"{target.selector} ({times})")
+
+
+def rule_frozen(recording: Recording, frozen: int) -> Ruling:
+    """Hold ``recording`` to having compiled nothing after its first ``frozen`` compilations."""
+    before, after = recording.compilations[:frozen], recording.compilations[frozen:]
+    if not any(one.outcome == "compiled" for one in before):
+        cold = finding(rules.NOTHING_COMPILED, "Nothing was compiled before freeze(), so nothing was warmed up.")
+        return Ruling(FREEZE, (cold,))
+    codes = {code.id: code for code in recording.code_objects}
+    return Ruling(FREEZE, tuple(_late(one, codes.get(one.code)) for one in after if one.outcome != "empty"))
+
+
+def _late(one: Compilation, code: CodeObject | None) -> Finding:
+    name = one.code if code is None else display_name(code)
+    did = "compiled" if one.outcome == "compiled" else f"tried ({one.outcome})"
+    causes = one.recompile.causes if one.recompile is not None else ()
+    why = f": {listing(f'{cause.kind} of {cause.source}' for cause in causes[:_TOLD])}" if causes else ""
+    where = next((cause.where for cause in causes if cause.where is not None), None)
+    message = f"{name} was {did} after freeze(), 0 allowed{why}"
+    return finding(rules.TOO_MANY_COMPILES, message, key=f"{name} after freeze", code=code, where=where)

@@ -1,0 +1,177 @@
+"""What happens to a test that is marked: what it claims, its recording, and the ruling. State is on stashes."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from compilescope.errors import CompilescopeError, UsageError
+from compilescope.plugin import report
+from compilescope.plugin.isolation import isolated
+from compilescope.plugin.marks import read_mark
+from compilescope.plugin.reporting import Reporting
+from compilescope.plugin.watch import Watch, watching
+from compilescope.pytest_plugin import FIXTURE, MARKS, OWN
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from compilescope.plugin.judging import Ruling
+    from compilescope.plugin.marks import Claim
+
+_WATCH: Final = pytest.StashKey[Watch]()
+_RULINGS: Final = pytest.StashKey["tuple[Ruling, ...]"]()
+_RUNTIME: Final = "compilescope-runtime"
+_WATCHING: Final = "_compilescope_watch"
+_ISOLATING: Final = "_compilescope_isolated"
+
+
+class Runtime:
+    """The hooks that run during tests. Registered only where a test is marked or asks for the fixture."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Judge a test that passed; one that failed has said enough."""
+        try:
+            result = yield
+        except BaseException:
+            item.stash[_RULINGS] = ()
+            raise
+        watch = item.stash.get(_WATCH, None)
+        _check_marks(item, watch)
+        if watch is not None:
+            rulings = item.stash[_RULINGS] = _rulings(item, watch)
+            _raise_for(item, rulings)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Show what was recorded below a failure."""
+        made = yield
+        watch = item.stash.get(_WATCH, None)
+        if watch is not None and made.failed and call.when != "teardown":
+            # First, as torch writes hundreds of lines to the log that pytest captures.
+            made.sections.insert(0, ("compilescope", report.section(watch.recording, item.nodeid)))
+        return made
+
+
+def prepare(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Arrange that ``items`` are isolated, and those of them that are marked recorded."""
+    _ensure_runtime(config)
+    for item in items:
+        names = getattr(item, "fixturenames", None)
+        if names is None:
+            continue
+        is_watched = FIXTURE in names or any(mark.name in MARKS for mark in item.iter_markers())
+        ours = _WATCHING if is_watched else _ISOLATING
+        # A list of its own: the variants of a parametrised test share theirs.
+        item.fixturenames = _inserted(item, [name for name in names if name != ours], ours)  # type: ignore[attr-defined]
+
+
+def _ensure_runtime(config: pytest.Config) -> None:
+    if not config.pluginmanager.hasplugin(_RUNTIME):
+        config.pluginmanager.register(Runtime(), _RUNTIME)
+
+
+def _inserted(item: pytest.Item, names: list[str], ours: str) -> list[str]:
+    """Put our fixture before all others of a function's scope and behind those that outlive the test.
+
+    So what a module's fixture sets is in force for all its tests, and what a test's fixtures compile is recorded.
+    """
+    definitions = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]  # noqa: SLF001 (pytest tells scopes nowhere else)
+    scopes = [definitions[name][-1].scope if name in definitions else "function" for name in names]
+    place = scopes.index("function") if "function" in scopes else len(names)
+    return [*names[:place], ours, *names[place:]]
+
+
+def watched(item: pytest.Item) -> Iterator[Watch]:
+    """Isolate and record one run of ``item``: the body of a fixture."""
+    _ensure_runtime(item.config)
+    if _RULINGS in item.stash:  # of an earlier run, where a plugin runs failed tests again
+        del item.stash[_RULINGS]
+    claims = _claims_of(item)
+    with contextlib.ExitStack() as stack:
+        try:
+            watch = stack.enter_context(watching(claims))
+        except (CompilescopeError, ImportError) as error:
+            raise _refusal(error) from None
+        item.stash[_WATCH] = watch
+        try:
+            yield watch
+            _conclude(item, watch)
+        finally:
+            del item.stash[_WATCH]
+
+
+def _claims_of(item: pytest.Item) -> tuple[Claim, ...]:
+    own = tuple(item.config.getini(OWN))
+    try:
+        return tuple(
+            read_mark(mark.name, mark.args, mark.kwargs, own=own)
+            for mark in reversed(list(item.iter_markers()))
+            if mark.name in MARKS
+        )
+    except UsageError as error:
+        raise _refusal(error) from None
+
+
+def _check_marks(item: pytest.Item, watch: Watch | None) -> None:
+    """Fail a test with a mark that nobody holds it to: one of a sort of its own, or marked while it ran."""
+    held = 0 if watch is None else watch.claimed
+    if sum(mark.name in MARKS for mark in item.iter_markers()) != held:
+        said = "this test has marks that were not seen before it ran; they work on test functions, set at collection."
+        raise _refusal(said)
+
+
+def _refusal(error: object) -> BaseException:
+    return pytest.fail.Exception(f"compilescope: {error}", pytrace=False)
+
+
+def _conclude(item: pytest.Item, watch: Watch) -> None:
+    """Keep the recording for the reports, and judge a test that asked for the fixture while it ran."""
+    late = _RULINGS not in item.stash
+    rulings = _rulings(item, watch) if late else item.stash[_RULINGS]
+    reporting = _reporting(item.config)
+    if reporting is not None:
+        reporting.add(item.nodeid, watch.recording, rulings)
+    if late:
+        _raise_for(item, rulings)
+
+
+def _rulings(item: pytest.Item, watch: Watch) -> tuple[Ruling, ...]:
+    reporting = _reporting(item.config)
+    if reporting is None or reporting.ledger is None:
+        return watch.rulings()
+    return reporting.ledger.hold(watch.rulings(), watch.recording.meta.torch)
+
+
+def _reporting(config: pytest.Config) -> Reporting | None:
+    return config.pluginmanager.get_plugin(Reporting.NAME)
+
+
+def _raise_for(item: pytest.Item, rulings: tuple[Ruling, ...]) -> None:
+    """Fail the test, or end it as an expected failure, unless all that it claims holds."""
+    # Under --runxfail nothing is an expected failure.
+    excused = {"broken"} if not item.config.getoption("runxfail", default=False) else set()
+    wrong = [ruling for ruling in rulings if ruling.status not in {"held", *excused}]
+    if wrong:
+        reporting = _reporting(item.config)
+        baseline = None if reporting is None or reporting.ledger is None else reporting.ledger.path
+        raise pytest.fail.Exception(report.failure(wrong, item.nodeid, baseline), pytrace=False)
+    broken = [ruling for ruling in rulings if ruling.status == "broken"]
+    if broken:
+        raise pytest.xfail.Exception("; ".join(dict.fromkeys(str(ruling.claim.broken) for ruling in broken)))
+
+
+def isolated_if_loaded() -> Iterator[None]:
+    """Isolate a test that is not recorded, once anything has loaded torch: the body of a fixture."""
+    if "torch" not in sys.modules:
+        yield
+        return
+    with isolated():
+        yield

@@ -1,0 +1,119 @@
+"""The pytest plugin: hooks only.
+
+It is loaded by every pytest run of an environment in which compilescope is installed, so it imports
+nothing at its start: neither torch nor the rest of compilescope. What works is in
+:mod:`compilescope.plugin`, and comes where a test is marked, asks for the fixture, or a report is wanted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compilescope.plugin.watch import Watch
+
+FIXTURE = "compilescope"
+REPORT = "compilescope_report"
+BASELINE = "compilescope_baseline"
+UPDATE = "compilescope_update_baseline"
+ISOLATE = "compilescope_isolate"
+OWN = "compilescope_own"
+MARKS = {
+    "no_shape_recompile": "(target, ..., *, broken=None): the targets are compiled, and no change of shapes alone "
+    "compiles them again.",
+    "compile_budget": "(target, ..., *, compiles=, recompiles=, kinds={}, graph_breaks=, guards=, ..., broken=None): "
+    "the test keeps within these limits.",
+    "max_graph_breaks": "(n, *, own=None, broken=None): tracing stops at n places at most.",
+}
+"""Every mark, and what ``pytest --markers`` says of it."""
+_HINT = (
+    "pytest takes @pytest.mark.{name}(f), with one class or function and nothing else, for a decorator of f. "
+    "Write @pytest.mark.{name}(targets=f), or name it by a pattern such as 'Block.forward'."
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options and settings."""
+    group = parser.getgroup("compilescope", "what torch.compile does (compilescope)")
+    group.addoption(
+        "--compilescope-report",
+        dest=REPORT,
+        metavar="FORMAT[:FILE]",
+        action="append",
+        default=[],
+        help="write what was recorded of all marked tests; without FILE to the terminal. May be given several times.",
+    )
+    group.addoption(
+        "--compilescope-baseline",
+        dest=BASELINE,
+        metavar="FILE",
+        help="let marked tests pass with the findings that this file accepts; `compilescope check` reads the same.",
+    )
+    group.addoption(
+        "--compilescope-update-baseline",
+        dest=UPDATE,
+        action="store_true",
+        help="accept what marked tests are found with, and add it to the baseline.",
+    )
+    parser.addini(ISOLATE, "give every test an empty compile cache and its own Dynamo settings", type="bool")
+    parser.addini(OWN, "folders that hold the project's own code, for limits on its graph breaks", type="args")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marks, and the report where one is wanted."""
+    for name, says in MARKS.items():
+        config.addinivalue_line("markers", f"{name}{says}")
+    if config.getoption(REPORT) or config.getoption(BASELINE) or config.getoption(UPDATE):
+        from compilescope.plugin.reporting import Reporting  # noqa: PLC0415 (see above)
+
+        config.pluginmanager.register(Reporting.plan(config), Reporting.NAME)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Explain a module that cannot be imported because a mark was taken for a decorator of its target."""
+    if report.failed:
+        named = [name for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
+        report.sections += [("compilescope", _HINT.format(name=name)) for name in named]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Look for tests that are ours; without one nothing of compilescope runs during tests."""
+    every = config.getini(ISOLATE)
+    ours = [
+        item
+        for item in items
+        if every
+        or FIXTURE in getattr(item, "fixturenames", ())
+        or any(mark.name in MARKS for mark in item.iter_markers())
+    ]
+    if ours:
+        from compilescope.plugin import session  # noqa: PLC0415 (see above)
+
+        session.prepare(config, ours)
+
+
+@pytest.fixture
+def _compilescope_watch(request: pytest.FixtureRequest) -> Iterator[Watch]:
+    """Isolate and record the test."""
+    from compilescope.plugin import session  # noqa: PLC0415 (see above)
+
+    yield from session.watched(request.node)
+
+
+@pytest.fixture
+def _compilescope_isolated() -> Iterator[None]:
+    """Isolate the test."""
+    from compilescope.plugin import session  # noqa: PLC0415 (see above)
+
+    yield from session.isolated_if_loaded()
+
+
+@pytest.fixture
+def compilescope(_compilescope_watch: Watch) -> Watch:
+    """The recording of this test: ``recording``, ``freeze()``, ``warmup()`` and ``at(values)``."""
+    return _compilescope_watch

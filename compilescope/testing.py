@@ -1,0 +1,99 @@
+"""Assertions about a recording, for tests that do without the pytest plugin.
+
+::
+
+    with compilescope.observe(targets=[Block], count_runs=True) as scope:
+        for text_len in (4, 77):
+            model(torch.ones(1, text_len, 24))
+    assert_no_shape_recompile(scope, Block)
+
+Each takes what :func:`compilescope.observe` yields, a saved recording, or the fixture ``compilescope``;
+the arguments are those of the mark of that name. A target that was not compiled fails the assertion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from compilescope.plugin.arguments import BROKEN
+from compilescope.plugin.judging import rule
+from compilescope.plugin.marks import read_mark
+from compilescope.plugin.named import target_in
+from compilescope.plugin.report import failure, section
+from compilescope.record import Recording
+
+if TYPE_CHECKING:
+    from compilescope.plugin.marks import Claim
+
+__all__ = ["Recorded", "assert_compile_budget", "assert_max_graph_breaks", "assert_no_shape_recompile"]
+
+
+class Recorded(Protocol):
+    """Anything that has a recording."""
+
+    @property
+    def recording(self) -> Recording:
+        """What was recorded."""
+
+
+def assert_no_shape_recompile(source: Recording | Recorded, *targets: object, **allowances: Any) -> None:  # noqa: ANN401 (as the mark takes them)
+    """Assert that the targets were compiled, and that no change of shapes alone compiled them again.
+
+    Args:
+        source: what was recorded.
+        targets: functions, classes, module instances, or patterns over qualified names.
+        allowances: ``allow_fallbacks`` and its like, as the mark ``no_shape_recompile`` takes them.
+
+    Raises:
+        AssertionError: it is not so.
+        UsageError: an argument is not of its sort.
+    """
+    __tracebackhide__ = True
+    _assert(source, _claim("no_shape_recompile", targets, allowances))
+
+
+def assert_compile_budget(source: Recording | Recorded, *targets: object, **limits: Any) -> None:  # noqa: ANN401 (as the mark takes them)
+    """Assert that the targets were compiled within limits.
+
+    Args:
+        source: what was recorded.
+        targets: what the limits are for; none means everything that was compiled.
+        limits: ``compiles``, ``recompiles``, ``kinds`` and so on, as the mark ``compile_budget`` takes them.
+
+    Raises:
+        AssertionError: a limit is passed.
+        UsageError: an argument is not of its sort.
+    """
+    __tracebackhide__ = True
+    _assert(source, _claim("compile_budget", targets, limits))
+
+
+def assert_max_graph_breaks(source: Recording | Recorded, number: int, **allowances: Any) -> None:  # noqa: ANN401 (as the mark takes them)
+    """Assert that tracing stopped at ``number`` places at most.
+
+    Args:
+        source: what was recorded.
+        number: how many places there may be.
+        allowances: ``own``, ``allow_fallbacks`` and so on, as the mark ``max_graph_breaks`` takes them.
+
+    Raises:
+        AssertionError: there are more.
+        UsageError: an argument is not of its sort.
+    """
+    __tracebackhide__ = True
+    _assert(source, _claim("max_graph_breaks", (number,), allowances))
+
+
+def _claim(mark: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Claim:
+    if BROKEN in kwargs:
+        msg = f"{BROKEN}= is for marks; an assertion that is known to fail goes into a test marked xfail."
+        raise TypeError(msg)
+    return read_mark(mark, args, kwargs)
+
+
+def _assert(source: Recording | Recorded, claim: Claim) -> None:
+    __tracebackhide__ = True
+    recording = source if isinstance(source, Recording) else source.recording
+    ruling = rule(recording, claim, [target_in(recording, target) for target in claim.targets])
+    if ruling.findings:
+        raise AssertionError("\n".join([failure([ruling]), "", section(recording)]))
