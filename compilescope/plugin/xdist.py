@@ -1,0 +1,71 @@
+"""What the workers of pytest-xdist hand to the controller, and which of them did not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from compilescope.plugin.ledger import Found  # noqa: TC001 (msgspec reads the annotations)
+from compilescope.record import Recording  # noqa: TC001 (as above)
+
+if TYPE_CHECKING:
+    import pytest
+
+_OUTPUT = "compilescope"
+
+
+class Handover(msgspec.Struct, frozen=True):
+    """What one worker has to hand over.
+
+    Attributes:
+        recording: of all its tests; None where none was recorded.
+        found: what is to be accepted, where a baseline is updated.
+    """
+
+    recording: Recording | None
+    found: Found
+
+
+def hand_over(config: pytest.Config, whole: Handover) -> None:
+    """Give the controller what this worker has, as JSON."""
+    config.workeroutput[_OUTPUT] = msgspec.json.encode(whole).decode()  # type: ignore[attr-defined]
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this process is a worker."""
+    return hasattr(config, "workeroutput")
+
+
+class Workers:
+    """Every worker that came up, and what it handed over. ``node`` is xdist's, which may not be installed."""
+
+    def __init__(self) -> None:
+        self._handed: dict[str, Handover] = {}
+        self._missing: dict[str, str] = {}
+
+    def expect(self, node: Any) -> None:  # noqa: ANN401 (see above)
+        """Expect something of a worker that came up."""
+        self._missing[node.gateway.id] = "ended without handing over what it recorded"
+
+    def take(self, node: Any, error: object | None) -> None:  # noqa: ANN401 (see above)
+        """Take what a worker hands over at its end."""
+        name = node.gateway.id
+        handed = getattr(node, "workeroutput", {}).get(_OUTPUT)
+        if handed is None:
+            self._missing[name] = f"crashed ({error})" if error else self._missing.get(name, "never came up")
+            return
+        try:
+            self._handed[name] = msgspec.json.decode(handed, type=Handover)
+        except msgspec.DecodeError as broken:
+            self._missing[name] = f"handed over something else ({broken})"
+            return
+        self._missing.pop(name, None)
+
+    def handed(self) -> list[Handover]:
+        """Return what was handed over, in the order of the workers' names."""
+        return [handover for _, handover in sorted(self._handed.items())]
+
+    def missing(self) -> list[str]:
+        """Return a sentence for each worker of which nothing came."""
+        return [f"Worker {name} {why}: what its tests compiled is missing." for name, why in self._missing.items()]
