@@ -157,9 +157,10 @@ def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """
     built: dict[str, Any] = {}
     for key, value in pairs:
-        if built.setdefault(key, value) != value:
+        if key in built and built[key] != value:
             msg = f"{key!r} comes twice, as {built[key]} and {value}; keep one of the lines"
             raise ValueError(msg)
+        built[key] = value
     return built
 
 
