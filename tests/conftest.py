@@ -17,9 +17,9 @@ _CONFUSION = pytest.StashKey[Confusion]()
 @pytest.fixture
 def fresh_dynamo() -> Iterator[None]:
     """Give the test an empty cache and put Dynamo's settings back behind it."""
-    import torch  # noqa: PLC0415 (most tests need no torch, and importing it takes seconds)
-    from torch._dynamo import config as dynamo  # noqa: PLC0415
-    from torch.fx.experimental import _config as shapes  # noqa: PLC0415
+    import torch
+    from torch._dynamo import config as dynamo
+    from torch.fx.experimental import _config as shapes
 
     torch.compiler.reset()
     before = [(module, module.get_config_copy()) for module in (dynamo, shapes)]

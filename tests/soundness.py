@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|(?<![\d.])\d{12,}")
 
 
 def assert_sound(recording: Recording) -> None:
-    """Assert that causes have texts, that no text holds an address, and that the recording survives what is done to it."""
+    """Assert that causes have texts without addresses, and that the recording survives what is done to it."""
     for compilation in recording.recompiles:
         recompile = compilation.recompile
         assert recompile is not None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
 from compilescope.record import CodeObject, Compilation, Meta, Recompile, Recording
+
+if TYPE_CHECKING:
+    import msgspec
 
 META = Meta(compilescope="1.0", torch="2.13.0", python="3.11", platform="Linux x86_64", device="cpu")
 CODE = CodeObject(id="a.py:f", qualname="f", file="a.py", line=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 META = Meta(compilescope="1.0", torch="2.13.0", python="3.11", platform="Linux x86_64", device="cpu")
+EQUAL = Parity(max_abs=0.0, relative_l2=0.0, psnr=None, bitwise=True)
 CAUSE = Failure(
     source="x.size()[0]",
     guard="x.size()[0] == 4",
@@ -82,7 +82,7 @@ WHOLE = Recording(
             workload="w",
             order="grid",
             axes={"rows": (4, 6)},
-            points=(SweepPoint(values={"rows": 4}, status="ok", seconds=0.1, parity=Parity(max_abs=0.0, relative_l2=0.0, psnr=None, bitwise=True)),),
+            points=(SweepPoint(values={"rows": 4}, status="ok", seconds=0.1, parity=EQUAL),),
             summary={"rows": AxisSummary(free=False, compiles_at=(6,), because=("size",))},
         ),
     ),
@@ -141,7 +141,7 @@ _JSON = st.recursive(
 
 
 @given(field=st.sampled_from(sorted(json.loads(storage.to_json(WHOLE)))), value=_JSON)
-def test_any_field_of_another_shape_gives_a_recording_or_one_sentence(field: str, value: Any) -> None:  # noqa: ANN401
+def test_any_field_of_another_shape_gives_a_recording_or_one_sentence(field: str, value: Any) -> None:
     plain = json.loads(storage.to_json(WHOLE))
     plain[field] = value
     try:
@@ -205,7 +205,7 @@ def test_file_is_replaced_whole_and_readable_as_any_new_file(tmp_path: Path) -> 
     plain = tmp_path / "plain"
     plain.touch()
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
-    assert sorted(os.listdir(tmp_path)) == ["plain", "r.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["plain", "r.json"]
 
 
 # --- merging --------------------------------------------------------------------------------------

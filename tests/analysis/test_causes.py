@@ -14,7 +14,7 @@ from compilescope.analysis.kinds import KINDS
 from compilescope.record import EntryMiss, Failure, Recompile
 
 
-def failure(guard_type: str = "EQUALS_MATCH", source: str = "x", **facts: Any) -> Failure:  # noqa: ANN401 (fields)
+def failure(guard_type: str = "EQUALS_MATCH", source: str = "x", **facts: Any) -> Failure:
     base: dict[str, Any] = {"guard": f"{source} == 1", "expected": "1", "actual": "2"}
     return Failure(guard_type=guard_type, source=source, **(base | facts))
 
@@ -23,7 +23,7 @@ def size(source: str = "x.size()[0]", expected: str = "4", actual: str = "6") ->
     return failure("TENSOR_MATCH", source, part="size", expected=expected, actual=actual, holder="local")
 
 
-def relation(*symbols: str, part: str = "relation", **facts: Any) -> Failure:  # noqa: ANN401 (fields of Failure)
+def relation(*symbols: str, part: str = "relation", **facts: Any) -> Failure:
     return failure("LAMBDA_GUARD", ", ".join(symbols), part=part, symbols=symbols, **facts)
 
 
@@ -31,7 +31,7 @@ def stride(source: str = "x.stride()[0]", part: str = "stride") -> Failure:
     return failure("LAMBDA_GUARD", source, part=part, symbols=(source, "x.size()[0]"))
 
 
-def value(expected_type: str | None, actual_type: str, holder: str = "local", **facts: Any) -> Failure:  # noqa: ANN401
+def value(expected_type: str | None, actual_type: str, holder: str = "local", **facts: Any) -> Failure:
     return failure(expected_type=expected_type, actual_type=actual_type, holder=holder, **facts)
 
 

@@ -140,10 +140,10 @@ def scheduled_by_argument(image: Tensor, step: int) -> Tensor:
 
 @probe("global", "G['STEP']")
 def global_moves(*, cured: bool) -> None:
-    global STEP  # noqa: PLW0603 (that is the point)
+    global STEP
     compiled = torch.compile(scheduled, backend="eager", dynamic=True)
     passed = torch.compile(scheduled_by_argument, backend="eager", dynamic=True)
-    for STEP in (3, 4):  # noqa: B007 (read by scheduled)
+    for STEP in (3, 4):
         if cured:
             passed(torch.ones(4), STEP)
         else:
@@ -220,7 +220,7 @@ def call_under_inference_mode(*, cured: bool) -> None:
 
 
 class Watched(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401, ARG002
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
 

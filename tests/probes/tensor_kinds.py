@@ -160,7 +160,7 @@ class Scaled(Tensor):
     scale: int
 
     @staticmethod
-    def __new__(cls, inner: Tensor, scale: int) -> Self:  # noqa: ARG004, PYI034 (torch's protocol)
+    def __new__(cls: type[Self], inner: Tensor, scale: int) -> Self:
         return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
 
     def __init__(self, inner: Tensor, scale: int) -> None:
@@ -171,11 +171,11 @@ class Scaled(Tensor):
         return ["inner"], self.scale
 
     @staticmethod
-    def __tensor_unflatten__(inner: dict[str, Tensor], scale: int, size: Any, stride: Any) -> Scaled:  # noqa: ANN401, ARG004
+    def __tensor_unflatten__(inner: dict[str, Tensor], scale: int, size: Any, stride: Any) -> Scaled:
         return Scaled(inner["inner"], scale)
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         unwrapped = [arg.inner if isinstance(arg, Scaled) else arg for arg in args]
         scale = next(arg.scale for arg in args if isinstance(arg, Scaled))
         return Scaled(func(*unwrapped, **(kwargs or {})), scale)

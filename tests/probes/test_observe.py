@@ -62,11 +62,19 @@ def test_torch_is_as_before_when_the_block_ends(count_runs: bool) -> None:  # no
 def test_torch_is_as_before_when_the_block_raises_and_what_came_first_is_kept() -> None:
     before = replaced()
     compiled = scaler()
-    with pytest.raises(ZeroDivisionError), compilescope.observe() as scope:
-        compiled(torch.ones(3))
-        1 / 0  # noqa: B018 (that is the point)
+    scopes: list[compilescope.Scope] = []
+
+    def program() -> None:
+        with compilescope.observe() as scope:
+            scopes.append(scope)
+            compiled(torch.ones(3))
+            msg = "the user's own"
+            raise LookupError(msg)
+
+    with pytest.raises(LookupError, match="the user's own"):
+        program()
     assert replaced() == before
-    assert len(scope.recording.compiled) == 1
+    assert len(scopes[0].recording.compiled) == 1
 
 
 def test_torch_is_as_before_when_compiling_raises() -> None:
@@ -149,7 +157,7 @@ def test_who_wraps_the_compile_function_meanwhile_keeps_their_wrapper() -> None:
         with compilescope.observe() as scope:
             below = convert_frame._compile
 
-            def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (whatever torch passes)
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
                 seen.append("called")
                 return below(*args, **kwargs)
 
@@ -167,7 +175,7 @@ def test_who_wrapped_the_compile_function_before_is_still_called() -> None:
     before = convert_frame._compile
     seen: list[str] = []
 
-    def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (whatever torch passes)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         seen.append("called")
         return before(*args, **kwargs)
 

@@ -93,7 +93,7 @@ def cached_helper_counts_its_calls() -> int:
 
 
 class Infrastructure(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204, ARG002 (torch's protocol)
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204 (torch's protocol)
         return func(*args, **(kwargs or {}))
 
     @classmethod

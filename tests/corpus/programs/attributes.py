@@ -122,7 +122,7 @@ class Hooked(nn.Module):
         return self.project(tokens)
 
 
-def pass_on(module: nn.Module, args: tuple[Tensor], kwargs: dict[str, Tensor], output: Tensor) -> Tensor:  # noqa: ARG001
+def pass_on(module: nn.Module, args: tuple[Tensor], kwargs: dict[str, Tensor], output: Tensor) -> Tensor:
     return output
 
 

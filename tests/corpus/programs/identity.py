@@ -60,12 +60,10 @@ WRAPPER = "wrap_inline.<locals>.inner"
     fallbacks={"recompile_limit": 1},
 )
 def library_modules_share_one_wrapper() -> None:
-    activations = (
-        nn.ReLU6(), nn.GELU(), nn.SELU(), nn.Tanh(), nn.LogSigmoid(), nn.ELU(), nn.Softsign(), nn.Hardswish(), nn.Mish(),
-    )  # fmt: skip
+    classes = (nn.ReLU6, nn.GELU, nn.SELU, nn.Tanh, nn.LogSigmoid, nn.ELU, nn.Softsign, nn.Hardswish, nn.Mish)
     signal = torch.ones(4)
-    for activation in activations:
-        torch.compile(activation, backend="eager")(signal)
+    for activation in classes:
+        torch.compile(activation(), backend="eager")(signal)
 
 
 @expects(

@@ -61,7 +61,7 @@ def second_test_after_a_reset_compiles() -> None:
     half_precision()
 
 
-def no_compiler(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> None:  # noqa: ARG001 (a backend's signature)
+def no_compiler(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> None:
     msg = "this machine has no compiler"
     raise RuntimeError(msg)
 

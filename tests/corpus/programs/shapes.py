@@ -40,7 +40,7 @@ def single_row_batch_after_the_batch_is_dynamic() -> None:
         compiled(torch.randn(batch, 20), torch.zeros(batch, 1))
 
 
-def ignores_mask(mask: Tensor, pixels: Tensor) -> Tensor:  # noqa: ARG001 (that is the point)
+def ignores_mask(mask: Tensor, pixels: Tensor) -> Tensor:
     return pixels - 1
 
 
