@@ -77,7 +77,7 @@ def joint_backward(
     """Return the gradients of the inputs of ``joint_qkv_norm_rope``."""
     q0, k0, q1, k1, q0_weight, k0_weight, q1_weight, k1_weight, table = ctx.saved_tensors
     first = q0.shape[1]
-    rows = table.view(q0.shape[0], -1, table.shape[-1])
+    rows = table.view(*q_grad.shape[:2], table.shape[-1])
 
     def stream(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, part: slice) -> tuple[Any, Any]:
         x_grad, weight_grad = _norm_rope_backward(

@@ -88,11 +88,26 @@ class Lab:
         generator = torch.Generator().manual_seed(seed)
         return torch.randn(shape, generator=generator).to(dtype).to(self.device)
 
-    def table(self, rows: int, rotary_dim: int, dtype: torch.dtype = torch.float32, seed: int = 7) -> torch.Tensor:
-        """Draw a table of cosines and sines of random angles."""
+    def table(
+        self,
+        rows: int,
+        rotary_dim: int,
+        dtype: torch.dtype = torch.float32,
+        seed: int = 7,
+        layout: str = "contiguous",
+    ) -> torch.Tensor:
+        """Draw a table of cosines and sines of random angles, in memory as ``layout`` says."""
         generator = torch.Generator().manual_seed(seed)
         angles = torch.rand((rows, rotary_dim // 2), generator=generator) * 6.3
-        return torch.cat((angles.cos(), angles.sin()), dim=-1).to(dtype).to(self.device)
+        table = torch.cat((angles.cos(), angles.sin()), dim=-1).to(dtype).to(self.device)
+        if layout == "padded":
+            return torch.cat((table, table, table), dim=-1)[:, rotary_dim : 2 * rotary_dim]
+        if layout == "stepped":
+            return table.repeat_interleave(3, dim=-1)[:, ::3]
+        if layout == "transposed":
+            return table.t().contiguous().t()
+        assert layout == "contiguous"
+        return table
 
     def laid_out(self, layout: str, shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
         """Draw a tensor of ``[..., tokens, heads, dim]`` in memory as ``layout`` says."""

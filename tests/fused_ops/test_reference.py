@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fused_ops import Rounding, qk_norm_rope, reference
+from fused_ops import CUDA_ORDER, Rounding, launch, qk_norm_rope, reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +106,22 @@ def test_the_exact_preset_has_the_bits_of_its_reference(
         got = qk_norm_rope(q, k, q_weight, k_weight, table, EPS, numerics="cuda_order")
         want = reference.qk_norm_rope(q, k, q_weight, k_weight, table, EPS, cuda_order=True)
         assert all(same_bits(x, y) for x, y in zip(got, want, strict=True))
+
+
+def test_the_kernels_cuda_order_is_the_references(
+    lab: Lab, same_bits: Callable[[torch.Tensor, torch.Tensor], bool]
+) -> None:
+    # A bfloat16 result hides nearly every difference of order; a float32 one does not. The public op
+    # refuses float32 here, as no CUDA kernel is matched by it, so the launch is made directly.
+    x = lab.randn(1, 64, 2, 128)
+    weight = torch.ones(128, device=lab.device)
+    table = torch.cat((torch.ones(64, 64), torch.zeros(64, 64)), dim=-1).to(lab.device)
+    out = torch.empty_like(x)
+    stream = launch.Stream(x, x, None, weight, weight)
+    formula = launch.Formula(EPS, 128, interleaved=True, numerics=CUDA_ORDER)
+    launch.launch("test", stream, None, (out, torch.empty_like(x)), table, formula)
+    assert same_bits(out, reference.rms_norm(x, weight, EPS, cuda_order=True))
+    assert not torch.equal(out, reference.rms_norm(x.flip(-1), weight, EPS, cuda_order=True).flip(-1))
 
 
 def test_references_return_contiguous_tensors(lab: Lab) -> None:

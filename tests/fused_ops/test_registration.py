@@ -196,6 +196,13 @@ def test_per_stream_gradients_are_those_of_the_eager_chain(lab: Lab, *, interlea
         torch.testing.assert_close(got, expected)
 
 
+def test_empty_calls_have_gradients(lab: Lab) -> None:
+    *tensors, table = _joint_arguments(lab, "contiguous", lengths=(0, 0))[:-4]
+    leaves = [x.clone().requires_grad_() for x in tensors]
+    sum(x.sum() for x in joint_qkv_norm_rope(*leaves, table, EPS, rotary_dim=6)).backward()
+    assert all(x.grad is not None and torch.equal(x.grad, torch.zeros_like(x)) for x in leaves[:4] + leaves[6:])
+
+
 def test_gradients_keep_the_dtypes_of_their_tensors(lab: Lab) -> None:
     q, k, _, _, table, *_ = _per_stream_arguments(lab, "contiguous", torch.bfloat16)
     leaves = [x.clone().requires_grad_() for x in (q, k)]
