@@ -122,6 +122,7 @@ def owner(code: CodeType, f_locals: Mapping[str, object]) -> str | None:
 
 _LOCAL: Final = re.compile(r"\bL\['([^']+)'\]")
 _MODULE_DICTS: Final = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
+_SUBMODULES: Final = re.compile(r"\._modules(?=$|[),\s])")
 _DICT_ATTRIBUTE: Final = re.compile(r"\.__dict__\['([^']+)'\]")
 _IMPORTED: Final = re.compile(r"G\['__import_([A-Za-z0-9_]+)'\]")
 _CLOSURE: Final = re.compile(r"\.__closure__\[\d+\]\.cell_contents")
@@ -132,6 +133,7 @@ def source(text: str) -> str:
     """Write a guard's source as the user would: ``L['self']._modules['norm'].eps`` is ``self.norm.eps``."""
     pretty = _LOCAL.sub(r"\1", text)
     pretty = _MODULE_DICTS.sub(_member, pretty)
+    pretty = _SUBMODULES.sub("", pretty)
     pretty = _DICT_ATTRIBUTE.sub(r".\1", pretty)
     pretty = _IMPORTED.sub(lambda m: m[1].replace("_dot_", "."), pretty)
     return scrub(pretty)

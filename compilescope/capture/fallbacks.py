@@ -60,7 +60,7 @@ def collect(
             continue
         key = (id(one.code), kind)
         calls[key] = calls.get(key, 0) + one.calls
-        found.setdefault(key, (one.code, _detail_of_eager(one)))
+        found.setdefault(key, (one.code, _detail_of_eager(one, attempts)))
     return tuple(
         Fallback(code=name(code), kind=kind, calls=calls.get((identity, kind)), detail=detail)
         for (identity, kind), (code, detail) in found.items()
@@ -84,7 +84,9 @@ def _seen(attempts: Sequence[Attempt], declined: Sequence[Declined]) -> Iterator
 def _kind_of_eager(
     one: runs.Eager, attempts: Sequence[Attempt], found: Mapping[tuple[int, FallbackKind], object]
 ) -> FallbackKind | None:
-    """Say why calls ran eager; None where there was nothing to compile."""
+    """Say why calls ran eager; None where there was nothing to compile, or where they raised instead."""
+    if one.condition == f"{runs.STANCE}fail_on_recompile":
+        return None
     if one.condition == runs.DISPATCH_MODE:
         return "dispatch_mode"
     if one.condition.startswith(runs.STANCE):
@@ -96,9 +98,11 @@ def _kind_of_eager(
     return None if outcomes == {"empty"} else "skipped_frame"
 
 
-def _detail_of_eager(one: runs.Eager) -> str:
+def _detail_of_eager(one: runs.Eager, attempts: Sequence[Attempt]) -> str:
     if one.condition == runs.DISPATCH_MODE:
         return "called under a dispatch mode, where Dynamo compiles nothing"
     if one.condition.startswith(runs.STANCE):
         return f"called under the stance {one.condition.removeprefix(runs.STANCE)}"
+    if any(attempt.code is one.code and attempt.outcome == "empty" for attempt in attempts):
+        return "one call of it held nothing to compile, and Dynamo leaves such code to eager for good"
     return "no compiled graph of it ran, and Dynamo gave no reason"

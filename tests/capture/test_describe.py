@@ -104,6 +104,7 @@ def test_addresses_and_ids_are_cut_out_and_ordinary_numbers_are_not() -> None:
         ("L['x'].size()[0]", "x.size()[0]"),
         ("L['self']._modules['norm'].eps", "self.norm.eps"),
         ("L['self']._modules['blocks']._modules['0']._parameters['weight']", "self.blocks[0].weight"),
+        ("L['self']._modules['blocks']._modules", "self.blocks"),
         ("L['self'].__dict__['index']", "self.index"),
         ("L['table']['key']", "table['key']"),
         ("G['STEP']", "G['STEP']"),

@@ -120,6 +120,26 @@ def test_module_of_another_class_is_the_only_cause_although_its_parameters_diffe
     assert causes(recompile) == [("module_type", "norm")]
 
 
+def test_length_of_an_iterated_dict_is_told_beside_another_cause() -> None:
+    def weighted(image: Tensor, weights: dict[str, float]) -> Tensor:
+        for weight in weights.values():
+            image = image * weight
+        return image
+
+    (recompile,) = recompiles_of(
+        weighted, (torch.ones(4), {"text": 2.5}), (torch.ones(6), {"text": 2.5, "mask": 3.5}), dynamic=False
+    )
+    assert causes(recompile) == [("dict_length", "weights"), ("size", "image.size()[0]")]
+
+
+def test_keys_and_values_that_moved_up_follow_from_the_length_of_their_dict() -> None:
+    def summed(image: Tensor, table: dict[str, int]) -> Tensor:
+        return image * sum(len(key) * value for key, value in table.items())
+
+    (shifted,) = recompiles_of(summed, (torch.ones(4), {"text": 2, "mask": 3}), (torch.ones(4), {"mask": 3}))
+    assert causes(shifted) == [("dict_length", "table")]
+
+
 # --- how values reach the code --------------------------------------------------------------------
 
 
@@ -147,6 +167,17 @@ class Nested(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         for block in self.blocks:
             image = block["norm"](image)
+        return image
+
+
+class Stack(nn.Module):
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(3, 3) for _ in range(depth))
+
+    def forward(self, image: Tensor) -> Tensor:
+        for block in self.blocks:
+            image = block(image)
         return image
 
 
@@ -227,6 +258,13 @@ REACHED: dict[str, tuple[Callable[..., object], tuple[object, ...], tuple[object
         (Hidden(nn.Linear(3, 3)), IMAGE),
         "module_type",
         "self.table['steps'][0]",
+    ),
+    "number of submodules": (
+        Stack.forward,
+        (Stack(2), IMAGE),
+        (Stack(3), IMAGE),
+        "dict_length",
+        "self.blocks",
     ),
     "int in a plain dict": (
         Hidden.forward,

@@ -316,7 +316,20 @@ def test_call_that_holds_nothing_to_compile_makes_dynamo_leave_the_code_for_good
             compiled(torch.ones(3), given)
     recording = scope.recording
     assert [c.outcome for c in recording.compilations] == ["compiled", "empty"]
-    assert [(f.kind, f.calls) for f in recording.fallbacks] == [("skipped_frame", 3)]
+    (fallback,) = recording.fallbacks
+    assert (fallback.kind, fallback.calls) == ("skipped_frame", 3)
+    assert "held nothing to compile" in fallback.detail
+
+
+def test_call_that_a_stance_forbids_raises_and_is_no_eager_call() -> None:
+    compiled = scaler()
+    with compilescope.observe(count_runs=True) as scope:
+        compiled(torch.ones(3))
+        with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError):
+            compiled(torch.ones(4))
+        with torch.compiler.set_stance("force_eager"):
+            compiled(torch.ones(3))
+    assert [(f.kind, f.calls) for f in scope.recording.fallbacks] == [("stance", 1)]
 
 
 # --- what a recording holds -----------------------------------------------------------------------
