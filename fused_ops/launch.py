@@ -30,7 +30,6 @@ else:
 MAX_GRID_X: Final = 2**31 - 1
 MAX_GRID_Y: Final = 65_535
 VECTOR_BYTES: Final = 16
-TILE_ELEMENTS: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -79,14 +78,17 @@ def _power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-def choose_tile(q_heads: int, kv_heads: int, head_dim: int) -> Tile:
-    """Choose a tile: one warp, 2 KiB of bfloat16, no more heads than there are.
+def choose_tile(q_heads: int, kv_heads: int, head_dim: int, *, interleaved: bool) -> Tile:
+    """Choose a tile, no larger than there are heads.
 
-    Of the tiles measured on an H200 (docs/kernels.md) the fastest or within 2% of it for every
-    shape: small programs even out the heads that do not fill a tile, and one warp needs no barrier.
+    Interleaved: one warp and 2 KiB of bfloat16, of the tiles measured on an H200 (docs/kernels.md)
+    the fastest or within 2% of it for every shape. Small programs even out the heads that do not
+    fill a tile, and one warp needs no barrier. Half-split: four warps and 4 KiB, the fastest there;
+    with fewer warps the compiler exchanges the coefficients through shared memory.
     """
-    heads = max(1, TILE_ELEMENTS // _power_of_two(head_dim))
-    return Tile(heads=min(heads, _power_of_two(max(q_heads, kv_heads))), warps=1)
+    elements, warps = (1024, 1) if interleaved else (2048, 4)
+    heads = max(1, elements // _power_of_two(head_dim))
+    return Tile(heads=min(heads, _power_of_two(max(q_heads, kv_heads))), warps=warps)
 
 
 def _stepped(x: torch.Tensor) -> tuple[int, ...]:
@@ -147,7 +149,7 @@ def launch(
     batch, seq0, q_heads, head_dim = first.q.shape
     seq1 = 0 if second is None else other.q.shape[1]
     kv_heads = first.k.shape[2]
-    tile = tile or choose_tile(q_heads, kv_heads, head_dim)
+    tile = tile or choose_tile(q_heads, kv_heads, head_dim, interleaved=formula.interleaved)
     groups = -(-q_heads // tile.heads) + -(-kv_heads // tile.heads) * (len(outputs) - 1)
     grid = _grid(seq0 + seq1, batch, groups)
     tensors = [first.q, first.k, first.k if first.v is None else first.v]

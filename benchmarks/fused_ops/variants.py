@@ -119,7 +119,7 @@ def _captured(variant: Variant, call: Callable[[int], Any], folder: Path) -> tor
 
     with (
         mock.patch.object(launch, "norm_rope_kernel", _built(variant.edit, folder)),
-        mock.patch.object(launch, "choose_tile", lambda *a: variant.tile or tile(*a)),
+        mock.patch.object(launch, "choose_tile", lambda *a, **k: variant.tile or tile(*a, **k)),
         mock.patch.object(launch, "_grid", smaller_grid),
     ):
         if not all(torch.equal(x, y) for x, y in zip(call(0), want, strict=True)):
