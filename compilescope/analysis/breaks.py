@@ -43,6 +43,9 @@ _TITLES: Final[_Rules] = (
     ("skipped_function", "function marked as skipped"),
     ("generator", "generator"),
     ("builtin", "builtin op"),
+    ("builtin", "repr() on"),
+    ("builtin", "str() method"),
+    ("builtin", "str() on"),
 )
 
 

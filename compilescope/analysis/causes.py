@@ -131,9 +131,9 @@ def _identity_kind(failure: Failure) -> str:
         return "none_vs_value"
     if failure.part == "member":
         return _value_kind(failure)
-    if failure.expected_type in ("function", "code", "builtin_function_or_method", "method"):
-        return "function_id"
-    return "object_id"
+    # 2.11 does not tell the class of what it expects; a function then stands where there was one.
+    told = failure.actual_type if failure.expected_type == "object" else failure.expected_type
+    return "function_id" if told in _FUNCTIONS else "object_id"
 
 
 def _value_kind(failure: Failure) -> str:
@@ -192,6 +192,8 @@ _LAMBDA_PARTS: Final[Mapping[str, str]] = {
 def _lambda_kind(failure: Failure) -> str:
     return _LAMBDA_PARTS.get(failure.part or "") or _form_kind(failure)
 
+
+_FUNCTIONS: Final = ("function", "code", "builtin_function_or_method", "method")
 
 _BY_TYPE: Final[Mapping[str, Callable[[Failure], str]]] = {
     "TENSOR_MATCH": _tensor_kind,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
@@ -114,14 +116,42 @@ def _in_order(source: str) -> str:
     return ", ".join(sorted(source.split(", ")))
 
 
-def expects(**facts: object) -> Callable[[Callable[[], object]], Callable[[], object]]:
-    """Mark a function as a program of the corpus."""
+def expects(*others: Otherwise, **facts: object) -> Callable[[Callable[[], object]], Callable[[], object]]:
+    """Mark a function as a program of the corpus; ``others`` are the versions of torch where it does something else."""
 
     def mark(run: Callable[[], object]) -> Callable[[], object]:
-        run.expected = Expectation(**facts)  # type: ignore[attr-defined, arg-type]
+        told = dict(facts)
+        for other in others:
+            if other.holds():
+                told.update(other.facts)
+        run.expected = Expectation(**told)  # type: ignore[attr-defined, arg-type]
         return run
 
     return mark
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """What differs in the versions of torch from ``first`` to ``last``, both as ``(2, 14)`` and both included."""
+
+    facts: Mapping[str, object]
+    first: tuple[int, int] = (0, 0)
+    last: tuple[int, int] = (99, 0)
+
+    def holds(self) -> bool:
+        """Whether the installed torch is one of them."""
+        major, minor = torch.__version__.split(".")[:2]
+        return self.first <= (int(major), int(minor)) <= self.last
+
+
+def until(major: int, minor: int, **facts: object) -> Otherwise:
+    """Tell what differs in torch up to a version."""
+    return Otherwise(facts, last=(major, minor))
+
+
+def since(major: int, minor: int, **facts: object) -> Otherwise:
+    """Tell what differs in torch from a version on."""
+    return Otherwise(facts, first=(major, minor))
 
 
 def programs_in(module: ModuleType) -> Iterator[Program]:
