@@ -234,6 +234,8 @@ def norm_rope_kernel(
     cos_ptr = table + out_row * table_s * TABLE_VEC
     if TABLE_UNIT:
         table_d = 1
+    else:
+        table_d = table_d.to(tl.int64)
     if group < q_groups:
         _norm_rope_group(
             q0, q1, q0_weight, q1_weight, cos_ptr, table_d, q_out, eps, second, batch, row, out_row, group,
