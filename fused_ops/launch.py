@@ -82,9 +82,9 @@ def choose_tile(q_heads: int, kv_heads: int, head_dim: int, *, interleaved: bool
     """Choose a tile, no larger than there are heads.
 
     Interleaved: one warp and 2 KiB of bfloat16, of the tiles measured on an H200 (docs/kernels.md)
-    the fastest or within 2% of it for every shape. Small programs even out the heads that do not
-    fill a tile, and one warp needs no barrier. Half-split: four warps and 4 KiB, the fastest there;
-    with fewer warps the compiler exchanges the coefficients through shared memory.
+    the fastest or within 2% of it for every shape: small programs waste little on heads that do
+    not fill a tile. Half-split: four warps and 4 KiB, the fastest there; with fewer warps the
+    compiler exchanges the coefficients through shared memory.
     """
     elements, warps = (1024, 1) if interleaved else (2048, 4)
     heads = max(1, elements // _power_of_two(head_dim))
