@@ -12,6 +12,7 @@ from compilescope.commands.verdict import FINE, FOUND
 from compilescope.config import load_config
 from compilescope.errors import UsageError
 from compilescope.lanes.audit import audit
+from compilescope.render.words import plain
 from compilescope.wording import count
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ _SHOWN: Final = 30
 def lanes(context: click.Context, pytest_args: tuple[str, ...], lanes: tuple[str, ...], *, verbose: bool) -> None:
     """List the collected tests that none of the lanes selects: they are silently never run.
 
-    Lanes come from -m, or from `lanes` in [tool.compilescope]. Pytest itself collects and selects, once for
-    each lane, in a process of its own; nothing is run. What is run by hand alone is a lane too: -m slow.
+    Lanes come from -m, or from `lanes` in [tool.compilescope]. Pytest itself collects and
+    selects; nothing is run. What is run by hand alone is a lane too: -m slow.
 
     \b
     compilescope lanes -m 'core_model and cuda' -m 'core_model and cpu' -- tests/
@@ -72,7 +73,7 @@ def _lines(result: Audit, *, verbose: bool) -> Iterator[str]:
     told = [(test, result.collected[test]) for test in missed] if verbose else list(_folded(result))
     shown = told if verbose else told[:_SHOWN]
     for name, marks in shown:
-        yield f"  {name}  {'marked ' + ', '.join(marks) if marks else 'no marks'}"
+        yield f"  {plain(name)}  {'marked ' + ', '.join(marks) if marks else 'no marks'}"
     if len(told) > len(shown):
         yield f"  ... and {len(told) - len(shown)} more: -v lists all"
 

@@ -14,6 +14,7 @@ from compilescope.errors import UsageError
 from compilescope.render.registry import FORMATS
 from compilescope.storage import load
 from compilescope.wording import listing
+from compilescope.workload.exits import hard_exits_seen
 from compilescope.workload.locate import RecordingSource, ScriptSource
 from compilescope.workload.points import RANDOM, parse_order
 
@@ -137,11 +138,13 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
     )
     if isinstance(source, ScriptSource):
         _refuse(request, "a script has no axes and no factory", keep=("script_args",))
-        return session.record_script(source, request.script_args, settings)
+        with hard_exits_seen():
+            return session.record_script(source, request.script_args, settings)
     if request.script_args:
         msg = f"{request.source} declares workloads, which take no arguments; only a script does."
         raise UsageError(msg)
-    return session.record_workloads(source, settings)
+    with hard_exits_seen():
+        return session.record_workloads(source, settings)
 
 
 def _order(request: Request, config: Config) -> Order:

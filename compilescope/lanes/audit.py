@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -10,18 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from compilescope.errors import UsageError
-from compilescope.lanes import collector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_NOTHING_SELECTED: Final = 5
-"""Pytest's exit code where it collected without an error and nothing was left to run."""
+_COLLECTOR: Final = "compilescope.lanes.collector"
+_FILE, _LANE = "--compilescope-lanes-file", "--compilescope-lane"
+_FINE: Final = (0, 5)
+"""Pytest's exit codes where it collected without an error; 5 is where nothing was left to run."""
 _TOLD: Final = 25
 """Last lines of pytest's output that an error quotes."""
-_EVERYTHING: Final = ""
-"""The mark expression that selects all; it takes the place of one in the project's ``addopts``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,15 @@ class Audit:
         return tuple(lane for lane, tests in self.lanes.items() if not tests)
 
 
+class _Told(msgspec.Struct):
+    """What the collector writes."""
+
+    collected: dict[str, tuple[str, ...]]
+    lanes: dict[str, frozenset[str]]
+
+
 def audit(lanes: Sequence[str], arguments: Sequence[str]) -> Audit:
-    """Collect once without a mark expression, and once for each lane.
+    """Let pytest collect once, and select for each lane.
 
     Args:
         lanes: mark expressions, as ``pytest -m`` takes them.
@@ -58,30 +65,31 @@ def audit(lanes: Sequence[str], arguments: Sequence[str]) -> Audit:
     Raises:
         UsageError: pytest cannot collect, or collects nothing.
     """
-    collected = _collect(_EVERYTHING, arguments)
-    if not collected:
-        msg = f"pytest {' '.join(arguments)} collects no test at all, so no lane could miss one."
-        raise UsageError(msg)
-    return Audit(
-        collected={test: tuple(marks) for test, marks in collected.items()},
-        lanes={lane: frozenset(_collect(lane, arguments)) for lane in lanes},
-    )
-
-
-def _collect(expression: str, arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return what ``pytest -m expression`` selects, by a process of its own: collecting imports the tests."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "collected.json"
-        plugin = ("-p", collector.__name__, f"{collector.OPTION}={file}")
-        command = (sys.executable, "-m", "pytest", "--collect-only", "-q", *plugin, *arguments, "-m", expression)
-        ended = subprocess.run(  # noqa: S603 (pytest, with the arguments that the user typed)
-            command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
-        )
-        if ended.returncode not in (0, _NOTHING_SELECTED) or not file.exists():
+        ended = _run(file, lanes, arguments)
+        if ended.returncode not in _FINE or not file.exists():
             # Wrong usage is told on stderr, errors of collection at the end of stdout.
-            told = "\n".join((ended.stderr.strip() or ended.stdout.strip()).splitlines()[-_TOLD:]) or "It said nothing."
-            lane = f" for the lane {expression!r}" if expression else ""
-            msg = f"pytest could not collect{lane} (exit code {ended.returncode}):\n{told}"
+            lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-_TOLD:]
+            said = "\n".join(lines) or "It said nothing."
+            msg = f"pytest could not collect (exit code {ended.returncode}):\n{said}"
             raise UsageError(msg)
-        found: dict[str, list[str]] = json.loads(file.read_text(encoding="utf-8"))
-        return found
+        told = msgspec.json.decode(file.read_bytes(), type=_Told)
+    if not told.collected:
+        msg = f"pytest {' '.join(arguments)} collects no test at all, so no lane could miss one."
+        raise UsageError(msg)
+    return Audit(collected=told.collected, lanes=told.lanes)
+
+
+def _run(file: Path, lanes: Sequence[str], arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    asked = [f"{_LANE}={lane}" for lane in lanes]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", _COLLECTOR, f"{_FILE}={file}", *asked]
+    # The last -m is the one that counts: the project's own in addopts must hide nothing here.
+    return subprocess.run(  # noqa: S603 (pytest, with the arguments that the user typed)
+        [*command, *arguments, "-m", ""],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
