@@ -14,6 +14,7 @@ import click
 from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.rules import RULES
 from compilescope.errors import UsageError
+from compilescope.render.rulebook import rulebook
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
@@ -26,14 +27,21 @@ _SITE: Final = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 
 
 @click.command(short_help="Explain a kind of cause, a rule such as CS203, or a graph break such as GB0170.")
-@click.argument("code")
-def explain(code: str) -> None:
+@click.argument("code", required=False)
+@click.option("--rules", is_flag=True, help="Print every rule as markdown; CODE is left out.")
+def explain(code: str | None, *, rules: bool) -> None:
     """Explain CODE: a kind of recompile cause (zero_one), a rule (CS203), or a graph break of torch (GB0170).
 
     \b
     Exit codes: 0  explained
                 2  unknown CODE
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
+    if rules == (code is not None):
+        msg = "Give a CODE to explain, or --rules."
+        raise UsageError(msg)
+    if code is None:
+        click.echo(rulebook(), nl=False)
+        return
     wanted = code.strip()
     if _BREAK.fullmatch(wanted):
         click.echo(break_text(wanted.upper()))
