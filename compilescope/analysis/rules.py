@@ -39,7 +39,8 @@ class Rule:
 NOTHING_COMPILED: Final = Rule(
     "CS101",
     "nothing-compiled",
-    "Nothing at all was compiled, so every other limit would hold for a program that runs eagerly.",
+    "Nothing was compiled, in the whole run or in one of its sweeps, which each start from an empty cache. "
+    "Every other limit would hold for a program that runs eagerly.",
     "Call the compiled callable within the run, and see that TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE are unset.",
 )
 NEVER_REACHED: Final = Rule(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from compilescope.record import Finding
 
 if TYPE_CHECKING:
     from compilescope.analysis.rules import Rule
     from compilescope.record import CodeObject, Location
+
+_RESUMED: Final = re.compile(r"torch_dynamo_resume_in_(.+?)_at_\d+")
+"""Dynamo's name of a resume function; it holds the line after which it goes on."""
 
 
 def finding(  # noqa: PLR0913 (what a finding is made of; all but two by keyword)
@@ -39,6 +43,6 @@ def finding(  # noqa: PLR0913 (what a finding is made of; all but two by keyword
         message=" ".join(message.split()),
         file=file,
         line=line,
-        key=" ".join(key.split()) if rule.acceptable else None,
+        key=_RESUMED.sub(r"\1", " ".join(key.split())) if rule.acceptable else None,
         amount=amount,
     )

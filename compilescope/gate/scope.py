@@ -45,9 +45,10 @@ class Scope:
     def __init__(self, recording: Recording, wanted: Sequence[str]) -> None:
         self.recording = recording
         self.codes: Mapping[str, CodeObject] = {code.id: code for code in recording.code_objects}
-        known = {target.selector: target for target in recording.targets}
-        self.targets: tuple[Target, ...] = (
-            tuple(known[name] for name in wanted if name in known) if wanted else recording.targets
+        known = {target.selector for target in recording.targets}
+        # A function and a pattern of the same name are one target if the same became of both.
+        self.targets: tuple[Target, ...] = tuple(
+            dict.fromkeys(one for one in recording.targets if not wanted or one.selector in wanted)
         )
         patterns = [name for name in wanted if name not in known]
         by_pattern = {pattern: self._by_pattern(pattern) for pattern in patterns}
@@ -62,7 +63,10 @@ class Scope:
     def name(self, code: str) -> str:
         """Return what to call a code object."""
         found = self.codes.get(code)
-        return code if found is None else display_name(found)
+        if found is None:
+            return code
+        resumed = self._root(found)
+        return display_name(found) if resumed is None else f"{display_name(resumed)}, resumed at line {found.line},"
 
     def instead(self) -> str:
         """Say what was compiled, for a finding about something that was not."""

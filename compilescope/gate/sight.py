@@ -41,6 +41,10 @@ def run_findings(recording: Recording) -> Iterator[Finding]:
         if not sweep.completed or not sweep.points:
             ran = count(len(sweep.points), "point")
             yield finding(rules.SWEEP_CUT, f"The sweep of {sweep.workload} is incomplete: it ended after {ran}.")
+        for axis, values in sweep.axes.items():
+            visited = {repr(point.values.get(axis)) for point in sweep.points}
+            for value in (one for one in values if sweep.points and repr(one) not in visited):
+                yield finding(rules.SWEEP_CUT, f"The sweep of {sweep.workload} never ran {axis}={value}.")
         for point in sweep.points:
             if point.status != "ok":
                 at = ", ".join(f"{axis}={value}" for axis, value in point.values.items())
@@ -56,6 +60,8 @@ def vacuous_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
         tried = f"{count(len(attempts), 'attempt')} made no graph" if attempts else "no frame was seen"
         why = f" First error: {error.type}: {gist(error.message)}" if error else ""
         yield finding(rules.NOTHING_COMPILED, f"Nothing was compiled: {tried}.{why}")
+    else:
+        yield from _idle_sweeps(scope.recording)
     for name in scope.unknown:
         if not _allowed(name, budget):
             message = f"The budget's target {name} is none of the recording's, and no code of that name was compiled"
@@ -63,6 +69,14 @@ def vacuous_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
     for target in scope.targets:
         if (target.status != "compiled" or target.compiles < 1) and not _allowed(target.selector, budget):
             yield _vacuous(target, scope)
+
+
+def _idle_sweeps(recording: Recording) -> Iterator[Finding]:
+    """Yield the sweeps in which nothing was compiled though others compiled something."""
+    points = [one.point for one in recording.compiled if one.point is not None]
+    for sweep in recording.sweeps:
+        if sweep.points and not any(point.values in points for point in sweep.points):
+            yield finding(rules.NOTHING_COMPILED, f"Nothing was compiled in the sweep of {sweep.workload}.")
 
 
 def _allowed(name: str, budget: Budget) -> bool:

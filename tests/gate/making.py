@@ -65,7 +65,9 @@ def cause(kind: str | None, source: str = "x.size()[1]", **changes: object) -> F
 
 def compiled(id: str, code: CodeObject = BLOCK, *causes: Failure, **changes: object) -> Compilation:  # noqa: A002
     """A compilation; with causes, a recompile."""
-    base = Compilation(id=id, code=code.id, outcome="compiled", seconds=0.5, guards=40, operators=6)
+    base = Compilation(
+        id=id, code=code.id, outcome="compiled", seconds=0.5, point={"text_len": 4}, guards=40, operators=6
+    )
     if causes:
         older = (EntryMiss(id="0/0", failing=causes),)
         driven = all(one.kind in ("size", "zero_one") for one in causes)
@@ -83,7 +85,8 @@ def target(selector: str = "Block.forward", **changes: object) -> Target:
 
 def sweep(*points: SweepPoint, **changes: object) -> Sweep:
     visited = points or (point(4), point(77))
-    base = Sweep(workload="model", order="grid", axes={"text_len": (4, 77)}, points=visited)
+    axes = {"text_len": tuple(one.values["text_len"] for one in visited)}
+    base = Sweep(workload="model", order="grid", axes=axes, points=visited)
     return replace(base, **changes)
 
 

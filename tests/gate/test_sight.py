@@ -56,6 +56,17 @@ def test_sweep_that_was_cut_short() -> None:
     assert rules(sound(sweeps=(replace(sweep(), points=()),)), ANYTHING) == ["CS111"]
 
 
+def test_sweep_that_left_out_a_value_of_an_axis() -> None:
+    found = only(sound(sweeps=(sweep(axes={"text_len": (4, 7, 77)}),)), ANYTHING)
+    assert (found.rule, found.message) == ("CS111", "The sweep of model never ran text_len=7.")
+
+
+def test_sweep_in_which_nothing_was_compiled_is_not_hidden_by_another() -> None:
+    idle = sweep(point(5), point(6), workload="idle")
+    found = only(sound(sweeps=(sweep(), idle)), ANYTHING)
+    assert (found.rule, found.message) == ("CS101", "Nothing was compiled in the sweep of idle.")
+
+
 def test_point_that_raised() -> None:
     raised = point(77, status="error", error="IndexError: out of range")
     found = only(sound(sweeps=(sweep(point(4), raised),)), ANYTHING)
@@ -102,6 +113,12 @@ def test_budget_speaks_of_its_own_targets_alone() -> None:
     recording = sound(targets=(target(), gone))
     assert rules(recording, Budget(targets=("Block.forward",))) == []
     assert rules(recording, Budget(targets=("Layer.forward",))) == ["CS102"]
+
+
+def test_function_and_pattern_of_one_name_are_one_target() -> None:
+    twice = sound(targets=(target(), target()))
+    for targets in ((), ("Block.forward",)):
+        assert rules(twice, Budget(targets=targets, max_compiles=1)) == ["CS201"]
 
 
 def test_target_that_the_recording_does_not_know() -> None:
