@@ -24,6 +24,7 @@ import torch
 
 import compilescope
 from compilescope.capture import _torch, guards
+from compilescope.capture.call import CompileCall
 from models.diffusers_dits import DITS, Size
 
 ROUNDS = 12
@@ -74,9 +75,9 @@ def first_compilation() -> tuple[float, float]:
 
 
 @contextmanager
-def last_call() -> Iterator[list[_torch.CompileCall]]:
+def last_call() -> Iterator[list[CompileCall]]:
     """Keep the arguments of each call of Dynamo's compile function."""
-    calls: list[_torch.CompileCall] = []
+    calls: list[CompileCall] = []
     original = _torch.get_compile()
 
     def keep(*args: object, **kwargs: object) -> object:

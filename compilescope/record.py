@@ -45,7 +45,7 @@ class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: ``<file>:<qualname>``, with ``@<line>`` appended where two bodies share both.
         resumes: id of the code object that this resume function continues, or None.
-        owner: class of the module that a shared wrapper frame ran for, or None.
+        owner: what a shared wrapper frame ran for: the class of a module, the name of a function, or None.
     """
 
     id: str
@@ -130,7 +130,7 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: ``constraint_violation``, ``backend_error``, ``user_exception``, ``unsupported``,
-            ``recompile_limit`` or ``internal``.
+            ``recompile_limit``, ``recompile_forbidden`` (by ``error_on_recompile``) or ``internal``.
         type: name of the exception class.
         message: its first lines, without addresses.
         source: the guarded value it speaks of, where it names one.
@@ -154,7 +154,7 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
         operators: calls that the graph captured; None where no graph came of it.
         backend: name of the backend.
         dynamic: what ``torch.compile(dynamic=...)`` asked for: True, False, or None for automatic.
-        owner: class of the module that a shared wrapper frame ran for, or None.
+        owner: what a shared wrapper frame ran for: the class of a module, the name of a function, or None.
         error: None unless the outcome is ``failed`` or ``limit``, or a skip has a reason.
         recompile: None for a first compilation.
     """

@@ -21,11 +21,21 @@ import torch
 import torch._C._dynamo.eval_frame as c_eval_frame
 import torch._C._dynamo.guards as c_guards
 from torch._dynamo import config as dynamo_config
-from torch._dynamo import convert_frame, eval_frame, exc, resume_execution, symbolic_convert, trace_rules, utils
+from torch._dynamo import (
+    convert_frame,
+    eval_frame,
+    exc,
+    external_utils,
+    resume_execution,
+    symbolic_convert,
+    trace_rules,
+    utils,
+)
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, ShapeEnv
 from torch.overrides import _get_current_function_mode_stack
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from compilescope.capture.call import CompileCall, Entry
 from compilescope.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:
@@ -41,8 +51,6 @@ COMPILED_GRAPH_PREFIX: Final = "__compiled_fn_"
 RELATIONAL_GUARDS: Final = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING"})
 # Guards whose text is a list of expressions over the frame's locals.
 EXPRESSION_GUARDS: Final = frozenset({"SYMBOLIC_SHAPE_GUARD"})
-# Keys that stand on one side of a comparison only and mean nothing.
-_AMBIENT_KEYS: Final = ("BackendSelect", "ADInplaceOrView")
 
 
 def check_version() -> None:
@@ -82,33 +90,6 @@ def get_compile() -> Callable[..., Any]:
 def set_compile(function: Callable[..., Any]) -> None:
     """Put ``function`` in the place of ``convert_frame._compile``, which callers look up by name."""
     convert_frame._compile = function
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One cache entry, as far as it is read. ``id`` is ``<frame>/<n>``; ``order`` is its n."""
-
-    id: str
-    order: int
-    manager: Any
-    backend: object
-
-
-@dataclass(frozen=True, slots=True)
-class CompileCall:
-    """The arguments of one call of ``_compile``, by name, whatever the version."""
-
-    code: CodeType
-    globals: dict[str, Any]
-    locals: dict[str, Any]
-    closure: tuple[Any, ...]
-    backend: object
-    fullgraph: bool
-    compile_id: str
-    entries: tuple[Entry, ...]
-    """Every entry that the new frame was matched against, oldest first."""
-    has_entry: bool
-    """Whether the code object already has an entry in the region that compiles."""
 
 
 @cache
@@ -251,6 +232,11 @@ def has_dispatch_mode() -> bool:
     )
 
 
+def is_own_wrapper(code: CodeType) -> bool:
+    """Whether ``code`` is the function that Dynamo lays around what it would not trace by itself."""
+    return code.co_name == "inner" and code.co_filename == external_utils.__file__
+
+
 def is_skip_listed(code: CodeType) -> bool:
     """Whether Dynamo's rules send this code to eager wherever it stands (library code that is never traced)."""
     return bool(trace_rules.check(code))
@@ -259,6 +245,11 @@ def is_skip_listed(code: CodeType) -> bool:
 def target_code(function: object) -> CodeType | None:
     """Return the code object whose frame Dynamo compiles when a compiled callable of ``function`` is called."""
     return cast("CodeType | None", getattr(_target(function), "__code__", None))
+
+
+def is_disabled(function: object) -> bool:
+    """Whether ``torch.compiler.disable`` keeps a function from compiling."""
+    return bool(getattr(function, "_torchdynamo_disable", False))
 
 
 def globals_of(function: object) -> dict[str, Any]:
@@ -373,7 +364,7 @@ def error_kind(error: BaseException) -> str:
     if isinstance(error, exc.TorchRuntimeError | exc.UserError | IndexError | AssertionError):
         return "user_exception"
     if isinstance(error, exc.RecompileError):
-        return "recompile_limit"
+        return "recompile_forbidden"
     return "internal"
 
 
@@ -491,47 +482,18 @@ def dispatch_modes() -> list[str]:
     return [type(mode).__qualname__ for mode in _get_current_dispatch_mode_stack()]
 
 
-def in_inference_mode() -> bool:
-    """Whether this thread runs under ``torch.inference_mode``."""
-    return torch.is_inference_mode_enabled()
-
-
-def dispatch_keys(tensor: torch.Tensor) -> frozenset[str]:
-    """Return a tensor's dispatch keys as Dynamo compares them: with the thread's masks applied."""
-    return parse_keys(_masked_keys(tensor))
-
-
-def _masked_keys(tensor: torch.Tensor) -> str:
+def dispatch_keys(tensor: torch.Tensor) -> str:
+    """Return a tensor's dispatch keys as Dynamo compares them, with the thread's masks applied, as text."""
     keys = torch._C._dispatch_keys(tensor)
     return str((keys | torch._C._dispatch_tls_local_include_set()) - torch._C._dispatch_tls_local_exclude_set())
 
 
 def autocast_differs(guard_text: str, tensor: torch.Tensor) -> bool:
     """Whether autocast, which adds a key to every tensor, is on for a tensor's device on one side only."""
-    return ("Autocast" in guard_text) != ("Autocast" in _masked_keys(tensor))
-
-
-def parse_keys(text: str) -> frozenset[str]:
-    """Read ``DispatchKeySet(CPU, AutogradCPU)``, leaving out the keys that mean nothing."""
-    names = text.partition("(")[2].rpartition(")")[0]
-    return frozenset(
-        name
-        for name in (part.strip() for part in names.split(","))
-        if name and not name.startswith("Autocast") and name not in _AMBIENT_KEYS[:1]
-    )
-
-
-def is_subclass(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a wrapper subclass whose metadata Dynamo guards."""
-    return is_traceable_wrapper_subclass(tensor)
+    return ("Autocast" in guard_text) != ("Autocast" in dispatch_keys(tensor))
 
 
 def subclass_metadata(value: object) -> object:
     """Return the metadata that Dynamo guards of a wrapper subclass; None where the value is none."""
     flatten = getattr(value, "__tensor_flatten__", None)
     return flatten()[1] if callable(flatten) else None
-
-
-def torch_folder() -> Path:
-    """Return the folder that Dynamo shortens file names against."""
-    return Path(torch.__file__).parent

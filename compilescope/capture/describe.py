@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import linecache
 import re
 import site
@@ -103,18 +104,22 @@ def tensor(thing: torch.Tensor) -> str:
 
 
 def owner(code: CodeType, f_locals: Mapping[str, object]) -> str | None:
-    """Return the class of the module that a frame runs for, where the frame's own name does not tell it.
+    """Return what a frame runs for, where the frame's own name does not tell it.
 
     Wrappers such as ``wrap_inline.<locals>.inner`` and inherited ``forward`` methods are one code
-    object for many classes.
+    object for many classes: the class of their module is returned. For a plain function behind
+    Dynamo's own wrapper it is the function's name.
     """
     arguments = f_locals.get("args")
     first = arguments[0] if isinstance(arguments, tuple) and arguments else None
-    for candidate in (f_locals.get("self"), f_locals.get("fn"), first):
+    wrapped = f_locals.get("fn")
+    for candidate in (f_locals.get("self"), wrapped, first):
         module = getattr(candidate, "__self__", candidate)
         if isinstance(module, torch.nn.Module):
             cls = type(module)
             return None if code.co_qualname.startswith(f"{cls.__qualname__}.") else cls.__qualname__
+    if isinstance(wrapped, FunctionType) and _torch.is_own_wrapper(code):
+        return str(inspect.unwrap(wrapped).__qualname__)
     return None
 
 
@@ -150,7 +155,7 @@ def _member(match: re.Match[str]) -> str:
 @cache
 def _library_folders() -> tuple[Path, ...]:
     named = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"], *site.getsitepackages()}
-    return (*sorted(Path(folder).resolve() for folder in named), _torch.torch_folder().parent.resolve())
+    return (*sorted(Path(folder).resolve() for folder in named), Path(torch.__file__).parent.parent.resolve())
 
 
 def path(name: str) -> str:
@@ -176,7 +181,7 @@ def lengthen(short: str) -> str:
     """
     if Path(short).is_absolute() or short.startswith("<"):
         return short
-    base = _torch.torch_folder()
+    base = Path(torch.__file__).parent
     for parent in (base, *base.parents):
         candidate = parent / short
         if candidate.is_file():

@@ -95,7 +95,8 @@ def _kind_of_eager(
         if identity == id(one.code):
             return kind
     outcomes = {attempt.outcome for attempt in attempts if attempt.code is one.code}
-    return None if outcomes == {"empty"} else "skipped_frame"
+    # One call with nothing to compile is no fallback; whether the later ones had something, nobody looked.
+    return None if outcomes == {"empty"} and one.calls == 1 else "skipped_frame"
 
 
 def _detail_of_eager(one: runs.Eager, attempts: Sequence[Attempt]) -> str:

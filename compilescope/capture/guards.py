@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from compilescope.capture import _torch, describe, expressions, leaves
+from compilescope.capture import _torch, describe, expressions, leaves, misses
+from compilescope.capture.asked import Asked
 from compilescope.record import EntryMiss, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import CodeType
+
+    from compilescope.capture.call import CompileCall, Entry
 
 # When one of these fails, what lies below was compiled for another value altogether.
 _GATES: Final = frozenset({"TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "NOT_NONE", "FAKE_SCRIPT_TYPE_MATCH"})
@@ -110,7 +113,7 @@ class _Walk:
         elif keys and sorted(keys) == list(range(len(keys))) and len(value) != len(keys):  # type: ignore[arg-type]
             guard_type, text = "DICT_LENGTH", f"len({source}) == {len(keys)}"
         if guard_type:
-            yield from leaves.failures(leaves.Asked(guard_type, [text], source, value, self.scope, self.code, None))
+            yield from leaves.failures(Asked(guard_type, [text], source, value, self.scope, self.code, None))
 
     def _ask(self, leaf: Any, source: str, value: object) -> Iterable[Failure]:  # noqa: ANN401 (a C object)
         guard_type = type(leaf).__name__
@@ -124,7 +127,7 @@ class _Walk:
                 return ()
         except Exception as error:  # noqa: BLE001 (a guard may raise anything; that is a finding, not ours to hide)
             raised = f"{type(error).__name__}: {describe.shorten(str(error))}"
-        asked = leaves.Asked(guard_type, leaf.verbose_code_parts(), source, value, self.scope, self.code, raised)
+        asked = Asked(guard_type, leaf.verbose_code_parts(), source, value, self.scope, self.code, raised)
         return leaves.failures(asked)
 
     def _relation(self, leaf: Any, guard_type: str) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
@@ -133,7 +136,7 @@ class _Walk:
             return
         self.asked_relations.append(leaf)
         for text in leaf.verbose_code_parts():
-            yield from leaves.relation(guard_type, text, self.scope)
+            yield from misses.relation(guard_type, text, self.scope)
 
     def _expressions(self, texts: Iterable[str], guard_type: str) -> Iterator[Failure]:
         for text in texts:
@@ -234,12 +237,12 @@ def _following(failure: Failure, cause: str) -> Failure:
     return msgspec.structs.replace(failure, consequence_of=failure.consequence_of or cause)
 
 
-def examine(entry: _torch.Entry, call: _torch.CompileCall) -> EntryMiss:
+def examine(entry: Entry, call: CompileCall) -> EntryMiss:
     """Return every guard of ``entry`` that the new frame fails, roots told from consequences."""
     manager = entry.manager
     reason = _torch.invalidation(manager)
     if reason is not None:
-        return EntryMiss(id=entry.id, failing=(leaves.invalidated(reason),))
+        return EntryMiss(id=entry.id, failing=(misses.invalidated(reason),))
     walk = _Walk(scope=_torch.guard_scope(manager, call.locals), code=call.code)
     walk.scope.setdefault("__builtins__", __builtins__)
     walk.visit(manager.root, call.locals, _Above())
@@ -282,14 +285,14 @@ def _located(failure: Failure, root: Any) -> Failure:  # noqa: ANN401 (a C objec
     return failure
 
 
-def _nothing_failed(entry: _torch.Entry, call: _torch.CompileCall) -> Iterator[Failure]:
+def _nothing_failed(entry: Entry, call: CompileCall) -> Iterator[Failure]:
     """Explain an entry none of whose guards was found to fail: another backend, or a guard of an unknown sort."""
     if _torch.innermost_backend(entry.backend) is not call.backend:
-        yield leaves.other_backend(entry.backend, call.backend)
+        yield misses.other_backend(entry.backend, call.backend)
         return
     verdict = entry.manager.check_verbose(call.locals)
     text = "; ".join(verdict.verbose_code_parts) if not verdict.result else ""
-    yield leaves.unknown(text)
+    yield misses.unknown(text)
 
 
 def leaf_count(manager: Any) -> int:  # noqa: ANN401 (version dependent)

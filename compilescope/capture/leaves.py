@@ -3,87 +3,27 @@
 from __future__ import annotations
 
 import enum
-import json
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import torch
 
-from compilescope.capture import _torch, describe, expressions, tensors
-from compilescope.record import Failure
+from compilescope.capture import _torch, ambient, describe, expressions, tensors
+from compilescope.capture.asked import Asked, class_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import CodeType
 
-_CLASS: Final = re.compile(r"type=(?:<class '(?P<name>[^']+)'>|(?P<bare>.+?))(?:\s*$)")
+    from compilescope.record import Failure
+
 _CONTAINS: Final = re.compile(
     r"^(?P<no>not )?(?:___(?:dict|set)_contains\((?P<key>.+?), (?P<source>.+)|"
     r"set\.__contains__\((?P<set>.+), (?P<member>.+?))\)$",
     re.DOTALL,
 )
-_CELL: Final = re.compile(r"(?P<function>.+?)\.__closure__\[(?P<index>\d+)\]\.cell_contents(?P<rest>.*)")
 _KEY_AT: Final = re.compile(r"^list\(dict\.keys\((?P<dict>.+)\)\)\[\d+\]$")
-_ITEM_AT: Final = re.compile(r"\[(list\(dict\.keys\(.+?\)\)\[\d+\])\]")
-_ALIASING: Final = re.compile(r"^check_no_aliasing\((?P<sources>.+)\)$", re.DOTALL)
-_LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 _MARKS: Final = re.compile(r"'(_dynamo_\w+_indices)'")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A leaf guard that said no: its class, its text, and the value it was asked about."""
-
-    guard_type: str
-    texts: list[str]
-    source: str
-    value: object
-    scope: dict[str, Any]
-    code: CodeType
-    raised: str | None
-
-    @property
-    def expression(self) -> str:
-        """The guard's expression without Dynamo's comment."""
-        return expressions.split(self.texts[0])[0] if self.texts else self.source
-
-    @property
-    def comment(self) -> str:
-        """Dynamo's comment: the user's line and hints."""
-        return expressions.split(self.texts[0])[1] if self.texts else ""
-
-    @property
-    def name(self) -> str:
-        """The source as the user would write it; a closure's cell by the variable's name."""
-        cell = _CELL.match(self.source)
-        if cell is None:
-            return describe.source(_ITEM_AT.sub(self._key, self.source))
-        try:
-            function = expressions.evaluate(cell["function"], self.scope)
-            variable = function.__code__.co_freevars[int(cell["index"])]  # type: ignore[attr-defined]
-        except Exception:  # noqa: BLE001 (another sort of callable: its cell keeps Dynamo's own name)
-            return describe.source(self.source)
-        return f"{variable}{describe.source(cell['rest'])}"
-
-    def _key(self, item: re.Match[str]) -> str:
-        try:
-            return f"[{describe.value(expressions.evaluate(item[1], self.scope))}]"
-        except Exception:  # noqa: BLE001 (no such key on this input: Dynamo's own words stay)
-            return item[0]
-
-    def failure(self, expected: str, actual: str, **facts: Any) -> Failure:  # noqa: ANN401 (fields of Failure)
-        """Build the failure; ``facts`` overrides what is derived here."""
-        derived: dict[str, Any] = {
-            "source": self.name,
-            "guard": describe.shorten(describe.source(self.expression), 200),
-            "where": describe.location_in(self.comment),
-            "guard_type": self.guard_type,
-            "holder": expressions.holder(self.source, self.scope, self.code),
-            "actual_type": describe.type_name(self.value),
-            "raised": self.raised,
-        }
-        return Failure(expected=expected, actual=actual, **(derived | facts))
 
 
 def failures(asked: Asked) -> Iterator[Failure]:
@@ -158,30 +98,8 @@ def _tensor(asked: Asked) -> Iterator[Failure]:
         yield asked.failure(describe.source(asked.expression), describe.value(asked.value), **follows)
 
 
-# 2.11 writes the value itself in the place of its class.
-_WRITTEN_VALUES: Final = (
-    ("<code object", "code"),
-    ("<function", "function"),
-    ("<built-in", "builtin_function_or_method"),
-    ("<bound method", "method"),
-    ("<module", "module"),
-)
-
-
-def _class_of(text: str) -> str | None:
-    found = _CLASS.search(text)
-    if found is None:
-        return None
-    if found["name"]:
-        return found["name"].removeprefix("builtins.")
-    for beginning, name in _WRITTEN_VALUES:
-        if found["bare"].startswith(beginning):
-            return name
-    return None if found["bare"].startswith("<") else found["bare"]
-
-
 def _type(asked: Asked) -> Iterator[Failure]:
-    want = _class_of(asked.expression) or "another class"
+    want = class_in(asked.expression) or "another class"
     module = isinstance(asked.value, torch.nn.Module)
     yield asked.failure(
         _own_name(want),
@@ -198,29 +116,8 @@ def _own_name(dotted: str) -> str:
     return name.rpartition(".")[2] if name.startswith("torch.") else name
 
 
-_SORTS: Final[tuple[tuple[str, str], ...]] = (
-    ("<code object", "code"),
-    ("<function", "function"),
-    ("<bound method", "method"),
-    ("<built-in", "builtin_function_or_method"),
-)
-_INSTANCE: Final = re.compile(r"<(?:[\w.<>]+\.)?(\w+) object at ")
-
-
-def _sort_of(text: str) -> str:
-    """Return the class name that an identity guard tells; torch 2.11 shows the object itself instead."""
-    found = _CLASS.search(text)
-    if found is None:
-        return "object"
-    if found["name"]:
-        return found["name"].rpartition(".")[2]
-    shown = text[found.start() + len("type=") :]
-    instance = _INSTANCE.match(shown)
-    return instance[1] if instance else next((sort for start, sort in _SORTS if shown.startswith(start)), "object")
-
-
 def _identity(asked: Asked) -> Iterator[Failure]:
-    kind = _sort_of(asked.expression)
+    kind = (class_in(asked.expression) or "object").rpartition(".")[2]
     member = _member_meant(asked)
     if member is not None:
         yield asked.failure(
@@ -337,53 +234,6 @@ def _no_attribute(asked: Asked) -> Iterator[Failure]:
     )
 
 
-def _global_state(asked: Asked) -> Iterator[Failure]:
-    try:
-        want = json.loads(asked.texts[0].partition(" against ")[2])
-    except (ValueError, IndexError):
-        want = {}
-    have = _torch.global_state()
-    changed = [name for name, value in want.items() if have.get(name) != value]
-    for name in changed:
-        old, new = _only_changed(want[name], have.get(name))
-        yield asked.failure(old, new, source=name, guard=f"{name} == {old}", part=name, holder="ambient")
-    if not changed:
-        yield asked.failure(
-            "the global state it was compiled under", "another", source="global state", holder="ambient"
-        )
-
-
-def _only_changed(old: object, new: object) -> tuple[str, str]:
-    """Describe two values of a state; of compound ones (autocast has a switch for each device) what differs alone."""
-    parts = [(f"{path} = {was}", f"{path} = {now}") for path, was, now in _leaves(old, new, "") if was != now and path]
-    if not parts:
-        return str(old), str(new)
-    return describe.shorten(", ".join(was for was, _ in parts)), describe.shorten(", ".join(now for _, now in parts))
-
-
-def _leaves(old: object, new: object, path: str) -> Iterator[tuple[str, object, object]]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in old:
-            yield from _leaves(old[key], new.get(key), f"{path}.{key}" if path else str(key))
-    elif isinstance(old, list) and isinstance(new, list):
-        for index, (was, now) in enumerate(zip(old, new, strict=False)):
-            yield from _leaves(was, now, f"{path}[{index}]")
-    else:
-        yield path, old, new
-
-
-def _modes(asked: Asked) -> Iterator[Failure]:
-    have = ", ".join(_torch.function_modes()) or "none"
-    yield asked.failure(
-        "the torch-function modes it was compiled under", have, source="torch-function modes", holder="ambient"
-    )
-
-
-def _device(asked: Asked) -> Iterator[Failure]:
-    want = asked.expression.rpartition("==")[2].strip()
-    yield asked.failure(want, _torch.default_device(), source="default device", holder="ambient")
-
-
 def _marking(asked: Asked) -> Iterator[Failure]:
     wrong = []
     for text in asked.texts:
@@ -393,92 +243,6 @@ def _marking(asked: Asked) -> Iterator[Failure]:
             wrong.append(mark[1].removeprefix("_dynamo_"))
     have = ", ".join(wrong) or "other dimensions"
     yield asked.failure("the dimension marks it was compiled with", f"differs in {have}")
-
-
-def relation(guard_type: str, text: str, scope: dict[str, Any]) -> Iterator[Failure]:
-    """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort."""
-    expression, comment = expressions.split(text)
-    found = _ALIASING.match(expression)
-    names = [s.text for s in expressions.symbols(expression)]
-    try:
-        values = [expressions.evaluate(name, scope) for name in names]
-    except Exception:  # noqa: BLE001 (a value out of reach is reported where it is missing)
-        return
-    if found is not None:
-        pairs = ((a, b) for i, a in enumerate(names) for b in names[i + 1 :])
-        same = [(a, b) for a, b in pairs if values[names.index(a)] is values[names.index(b)]]
-        expected, actual = "different tensors", "one tensor for both"
-    elif guard_type == "OBJECT_ALIASING" and len(names) == 2:  # noqa: PLR2004 (a relation between two)
-        same = [(names[0], names[1])] if values[0] is not values[1] else []
-        expected, actual = "one object for both", "two objects"
-    else:
-        return
-    for first, second in same:
-        yield Failure(
-            source=f"{describe.source(first)}, {describe.source(second)}",
-            guard=describe.source(expression),
-            expected=expected,
-            actual=actual,
-            where=describe.location_in(comment),
-            guard_type=guard_type,
-            part="aliasing",
-        )
-
-
-def invalidated(reason: str) -> Failure:
-    """Describe an entry whose guards Dynamo threw away."""
-    return Failure(
-        source="cache entry",
-        guard=describe.shorten(describe.source(reason), 200),
-        expected="the guarded object alive",
-        actual="freed",
-        guard_type="INVALIDATED",
-        holder="ambient",
-    )
-
-
-def other_backend(old: object, new: object) -> Failure:
-    """Describe an entry that would have served, had the call asked for its backend."""
-    return Failure(
-        source="backend",
-        guard="the backend is the one it was compiled for",
-        expected=backend_name(old),
-        actual=backend_name(new),
-        guard_type="BACKEND_MATCH",
-        holder="ambient",
-    )
-
-
-def backend_name(backend: object) -> str:
-    """Return the name of a backend: ``eager``, ``inductor``, or that of the user's function."""
-    inner = _torch.innermost_backend(backend)
-    name = getattr(inner, "compiler_name", None) or getattr(inner, "__qualname__", None)
-    return str(name) if name else describe.type_name(inner)
-
-
-def unknown(text: str) -> Failure:
-    """Describe a miss that no guard examined here explains, by Dynamo's own words."""
-    expression, comment = expressions.split(text) if text else ("", "")
-    length = _LENGTH.match(expression)
-    if length is not None:
-        # The manager of an empty dict holds no leaf: it says this of itself.
-        return Failure(
-            source=describe.source(length[1]),
-            guard=f"len({describe.source(length[1])}) == {length[2]}",
-            expected=f"length {length[2]}",
-            actual="another length",
-            where=describe.location_in(comment),
-            guard_type="DICT_LENGTH",
-            part="dict",
-        )
-    return Failure(
-        source=describe.shorten(describe.source(expression)) or "cache entry",
-        guard=describe.shorten(describe.source(expression), 200) or "no guard fails when asked again",
-        expected="a match",
-        actual="no match",
-        where=describe.location_in(comment),
-        guard_type="UNKNOWN",
-    )
 
 
 _READERS: Final[Mapping[str, Callable[[Asked], Iterator[Failure]]]] = {
@@ -499,8 +263,8 @@ _READERS: Final[Mapping[str, Callable[[Asked], Iterator[Failure]]]] = {
     "DICT_CONTAINS": _contains,
     "SET_CONTAINS": _contains,
     "NO_HASATTR": _no_attribute,
-    "GLOBAL_STATE": _global_state,
-    "TORCH_FUNCTION_MODE_STACK": _modes,
-    "DEFAULT_DEVICE": _device,
+    "GLOBAL_STATE": ambient.global_state,
+    "TORCH_FUNCTION_MODE_STACK": ambient.function_modes,
+    "DEFAULT_DEVICE": ambient.default_device,
     "DIMENSION_DYNAMIC_MARKING_GUARD": _marking,
 }

@@ -10,13 +10,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from compilescope.capture import _torch, breaks, describe, failures, guards, leaves
+from compilescope.capture import _torch, breaks, describe, failures, guards, misses
 from compilescope.capture.hooks import Hooks, Traced
 from compilescope.record import CompileError, EntryMiss, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
+
+    from compilescope.capture.call import CompileCall, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Listener(Protocol):
 class _Before:
     """What is noted when a call of ``_compile`` begins."""
 
-    call: _torch.CompileCall
+    call: CompileCall
     misses: tuple[EntryMiss, ...]
     owner: str | None
     breaks: int
@@ -142,12 +144,12 @@ class Tap:
                 _torch.set_compile(self.original)
 
 
-def _examine(entry: _torch.Entry, call: _torch.CompileCall) -> EntryMiss:
+def _examine(entry: Entry, call: CompileCall) -> EntryMiss:
     try:
         return guards.examine(entry, call)
     except Exception as error:  # noqa: BLE001 (explaining must never break the user's compilation; the doubt is recorded)
         text = f"compilescope could not examine this entry: {type(error).__name__}: {describe.shorten(str(error))}"
-        return EntryMiss(id=entry.id, failing=(leaves.unknown(text),))
+        return EntryMiss(id=entry.id, failing=(misses.unknown(text),))
 
 
 def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa: ANN401 (a C object)
@@ -192,7 +194,7 @@ def _attempt(before: _Before, outcome: Outcome, seconds: float, **facts: Any) ->
         seconds=seconds,
         is_recompile=call.has_entry,
         misses=before.misses,
-        backend=leaves.backend_name(call.backend),
+        backend=misses.backend_name(call.backend),
         dynamic=before.dynamic,
         owner=before.owner,
         resumes=_torch.resumed_code(call.code),

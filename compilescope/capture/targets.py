@@ -28,16 +28,18 @@ class Selector:
         label: how reports call it.
         codes: its code objects, where it was given as an object.
         pattern: an ``fnmatch`` pattern over qualified names, where it was given as text.
-        owner: class whose frames count where they run in a wrapper that many classes share.
+        owner: what frames of shared wrappers must run for, to count.
+        disabled: whether it is kept from compiling by ``torch.compiler.disable``.
     """
 
     label: str
     codes: tuple[CodeType, ...] = ()
     pattern: str | None = None
     owner: str | None = None
+    disabled: bool = False
 
     def matches(self, code: CodeType, owner: str | None = None) -> bool:
-        """Whether a code object, run for a module of class ``owner``, is meant."""
+        """Whether a code object, run for ``owner``, is meant."""
         if any(code is mine for mine in self.codes):
             return True
         if self.owner is not None and owner == self.owner and "<locals>" in code.co_qualname:
@@ -45,7 +47,7 @@ class Selector:
         if self.pattern is None:
             return False
         names = [code.co_qualname, f"{describe.path(code.co_filename)}:{code.co_qualname}"]
-        names += [f"{owner}.{code.co_name}", f"{owner}.forward"] if owner else []
+        names += [owner, f"{owner}.{code.co_name}", f"{owner}.forward"] if owner else []
         return any(fnmatch.fnmatchcase(name, form) for name in names for form in (self.pattern, f"*.{self.pattern}"))
 
 
@@ -63,11 +65,30 @@ def select(target: object) -> Selector:
         return _select_class(target)
     if isinstance(target, torch.nn.Module):
         return _select_module(target)
-    code = _torch.target_code(target) if callable(target) else None
-    if not isinstance(code, CodeType):
+    codes = _layers(target) if callable(target) else ()
+    if not codes:
         msg = f"{describe.value(target)} cannot be a target: it has no Python code to compile."
         raise UsageError(msg)
-    return Selector(label=code.co_qualname, codes=(code,))
+    return Selector(
+        label=codes[0].co_qualname,
+        codes=codes,
+        owner=codes[-1].co_qualname,
+        disabled=_torch.is_disabled(target),
+    )
+
+
+def _layers(function: object) -> tuple[CodeType, ...]:
+    """Return the code of a function and of what it wraps, outermost first, without what Dynamo never traces.
+
+    A method under ``torch.no_grad()`` is a wrapper of torch's around the user's function.
+    """
+    found: list[CodeType] = []
+    while function is not None:
+        code = _torch.target_code(function)
+        if isinstance(code, CodeType) and not _torch.is_skip_listed(code):
+            found.append(code)
+        function = getattr(function, "__wrapped__", None)
+    return tuple(found)
 
 
 def _select_class(cls: type) -> Selector:
@@ -77,8 +98,9 @@ def _select_class(cls: type) -> Selector:
     else:
         functions = [member for member in vars(cls).values() if inspect.isfunction(member)]
         label = cls.__qualname__
-    codes = tuple(function.__code__ for function in functions if hasattr(function, "__code__"))
-    if not codes:
+    codes = tuple(code for function in functions for code in _own_layers(function))
+    # A module of torch's own has code that Dynamo traces only behind a wrapper: it counts by its owner.
+    if not any(_torch.target_code(function) for function in functions):
         msg = f"class {cls.__qualname__} cannot be a target: it has no method written in Python."
         raise UsageError(msg)
     return Selector(label=label, codes=codes, owner=cls.__qualname__)
@@ -86,9 +108,14 @@ def _select_class(cls: type) -> Selector:
 
 def _select_module(module: torch.nn.Module) -> Selector:
     original = getattr(module, "_orig_mod", module)
-    code = _torch.target_code(original.forward)
     name = type(original).__qualname__
-    return Selector(label=f"{name}.forward", codes=(code,) if code is not None else (), owner=name)
+    return Selector(label=f"{name}.forward", codes=_own_layers(original.forward), owner=name)
+
+
+def _own_layers(method: object) -> tuple[CodeType, ...]:
+    """Return the code of a method; a decorator's wrapper, which other classes share, counts by its owner instead."""
+    layers = _layers(method)
+    return tuple(code for code in layers if code is layers[-1] or "<locals>" not in code.co_qualname)
 
 
 @dataclass(slots=True)
@@ -130,7 +157,7 @@ class TargetBook:
             return "inlined"
         if self._served_from_cache(selector):
             return "cached"
-        if own or any(selector.matches(code) for code in self._declined):
+        if own or selector.disabled or any(selector.matches(code) for code in self._declined):
             return "skipped"
         return "never_reached"
 

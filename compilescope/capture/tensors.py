@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+import torch
+
 from compilescope.capture import _torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import torch
 
 _TEXT: Final = re.compile(
     r"check_tensor\((?P<source>.*), (?P<class>[\w.<>]+), (?P<keys>DispatchKeySet\([^)]*\)), (?P<dtype>torch\.\w+), "
@@ -59,13 +60,19 @@ def parse(text: str) -> Expected | None:
         return None
     return Expected(
         class_name=found["class"],
-        keys=_torch.parse_keys(found["keys"]),
+        keys=_keys_in(found["keys"]),
         dtype=found["dtype"],
         device=None if found["device"] == "None" else int(found["device"]),
         requires_grad=found["grad"] == "True",
         size=_dims(found["size"]),
         stride=_dims(found["stride"]),
     )
+
+
+def _keys_in(text: str) -> frozenset[str]:
+    """Read ``DispatchKeySet(CPU, AutogradCPU)``, leaving out the keys that stand on one side only and mean nothing."""
+    names = (part.strip() for part in text.partition("(")[2].rpartition(")")[0].split(","))
+    return frozenset(name for name in names if name and name != "BackendSelect" and not name.startswith("Autocast"))
 
 
 def _dims(text: str) -> Dims:
@@ -94,7 +101,7 @@ def _class(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
 
 
 def _keys(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
-    have = _torch.dispatch_keys(actual)
+    have = _keys_in(_torch.dispatch_keys(actual))
     if have == expected.keys:
         return
     lost, gained = expected.keys - have, have - expected.keys
@@ -103,7 +110,7 @@ def _keys(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
     elif not _is_inference(lost | gained):
         yield Difference("dispatch_keys", "", _list(expected.keys), _list(have))
     elif _is_mode_alone(lost, gained, actual):
-        mode = _torch.in_inference_mode()
+        mode = torch.is_inference_mode_enabled()
         yield Difference("inference_mode", "", str(not mode), str(mode))
     else:
         words = ("an ordinary tensor", "an inference tensor")
@@ -125,7 +132,7 @@ def _is_mode_alone(lost: frozenset[str], gained: frozenset[str], actual: torch.T
 
     The mode masks the autograd keys of every tensor, and without it every tensor shows ADInplaceOrView.
     """
-    if _torch.in_inference_mode():
+    if torch.is_inference_mode_enabled():
         return not actual.is_inference() and not gained and not lost & _INFERENCE_KEYS
     return actual.is_inference() and not lost and gained == _INFERENCE_KEYS
 

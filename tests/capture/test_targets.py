@@ -57,7 +57,7 @@ def plain() -> None:
         (Pair, "Pair", (Pair.first.__code__, Pair.second.__code__)),
         (Pair().second, "Pair.second", (Pair.second.__code__,)),
         (plain.__code__, "plain", (plain.__code__,)),
-        (wrapped, "decorated.<locals>.wrapper", (wrapped.__code__,)),
+        (wrapped, "decorated.<locals>.wrapper", (wrapped.__code__, wrapped.__wrapped__.__code__)),
     ],
 )
 def test_target_is_turned_into_its_code(target: object, label: str, codes: tuple[object, ...]) -> None:

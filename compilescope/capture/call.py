@@ -1,0 +1,36 @@
+"""One call of Dynamo's compile function, by name, whatever the version of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One cache entry, as far as it is read. ``id`` is ``<frame>/<n>``; ``order`` is its n."""
+
+    id: str
+    order: int
+    manager: Any
+    backend: object
+
+
+@dataclass(frozen=True, slots=True)
+class CompileCall:
+    """The arguments of one call of ``_compile``, by name, whatever the version."""
+
+    code: CodeType
+    globals: dict[str, Any]
+    locals: dict[str, Any]
+    closure: tuple[Any, ...]
+    backend: object
+    fullgraph: bool
+    compile_id: str
+    entries: tuple[Entry, ...]
+    """Every entry that the new frame was matched against, oldest first."""
+    has_entry: bool
+    """Whether the code object already has an entry in the region that compiles."""
