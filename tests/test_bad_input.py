@@ -240,7 +240,7 @@ def test_ctrl_c_in_a_sweep_saves_what_was_recorded(tmp_path: Path) -> None:
         "            print('ready', file=sys.stderr, flush=True)\n            time.sleep(60)\n    return call\n"
     )
     command = [sys.executable, "-m", "compilescope", "report", "slow.py", "--save", "run.json"]
-    process = subprocess.Popen(  # noqa: S603 (our own program)
+    process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert any("ready" in line for line in process.stderr)

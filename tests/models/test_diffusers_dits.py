@@ -96,7 +96,7 @@ def _record(dit: Dit, dynamic: bool | None, order: str) -> Recording:  # noqa: F
 
 
 def _call(dit: Dit, model: object, size: Size) -> None:
-    from torch._dynamo.exc import FailOnRecompileLimitHit  # noqa: PLC0415 (private: it may move)
+    from torch._dynamo.exc import FailOnRecompileLimitHit
 
     try:
         dit.call(model, size)

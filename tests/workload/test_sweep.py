@@ -128,7 +128,7 @@ class FakeComparison:
         return compare
 
 
-def test_parity_is_taken_outside_the_stamp_of_the_point_and_the_count_of_eager_calls(scope: FakeScope, plan: Plan) -> None:
+def test_parity_is_taken_outside_stamp_and_count(scope: FakeScope, plan: Plan) -> None:
     points = walk(plan, lambda n: n, scope, comparison=FakeComparison(scope.log)).sweep.points
     assert [point.parity for point in points] == [FakeComparison.parity] * 3
     assert scope.log[1:6] == [{"n": 1}, "left", "aside", "compared", "back"]
