@@ -7,12 +7,13 @@ nothing at its start: neither torch nor the rest of compilescope. What works is 
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from compilescope.plugin.watch import Watch
 
@@ -73,11 +74,29 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Reporting.plan(config), Reporting.NAME)
 
 
-def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Explain a module that cannot be imported because a mark was taken for a decorator of its target."""
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Catch a mark that pytest took for a decorator of its target: the test is not marked, or not there at all."""
+    report = yield
     if report.failed:
-        named = [name for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
-        report.sections += [("compilescope", _HINT.format(name=name)) for name in named]
+        hints = [_HINT.format(name=name) for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
+        report.sections += [("compilescope", hint) for hint in hints]
+    elif isinstance(collector, pytest.Module):
+        hints = [_HINT.format(name=name) for name in _bare_marks(vars(collector.obj).values())]
+        if hints:
+            report.outcome = "failed"
+            report.longrepr = "\n".join(hints)
+    return report
+
+
+def _bare_marks(values: Iterable[object]) -> Iterator[str]:
+    """Yield our marks without arguments that stand on a function or class; no test has a use for one."""
+    for value in values:
+        if isinstance(value, type | FunctionType) and "pytestmark" in vars(value):
+            marks = vars(value)["pytestmark"]
+            yield from (mark.name for mark in marks if mark.name in MARKS and not mark.args and not mark.kwargs)
 
 
 @pytest.hookimpl(trylast=True)

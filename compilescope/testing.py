@@ -9,6 +9,7 @@
 
 Each takes what :func:`compilescope.observe` yields, a saved recording, or the fixture ``compilescope``;
 the arguments are those of the mark of that name. A target that was not compiled fails the assertion.
+:class:`Watch` is the type of that fixture.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from compilescope.plugin.judging import rule
 from compilescope.plugin.marks import read_mark
 from compilescope.plugin.named import target_in
 from compilescope.plugin.report import failure, section
+from compilescope.plugin.watch import Watch
 from compilescope.record import Recording
 
 if TYPE_CHECKING:
     from compilescope.plugin.marks import Claim
 
-__all__ = ["Recorded", "assert_compile_budget", "assert_max_graph_breaks", "assert_no_shape_recompile"]
+__all__ = ["Recorded", "Watch", "assert_compile_budget", "assert_max_graph_breaks", "assert_no_shape_recompile"]
 
 
 class Recorded(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from compilescope.errors import UsageError
 from compilescope.gate import baseline as file
 from compilescope.wording import count
 
@@ -42,10 +43,14 @@ class Ledger:
         """Read the file, which need not exist if it is to be updated.
 
         Raises:
-            UsageError: it cannot be read, or is no baseline.
+            UsageError: it is missing, cannot be read, or is no baseline.
         """
-        fresh = updating and not path.exists()
-        return cls(path, file.Baseline() if fresh else file.read(path), updating)
+        if path.exists():
+            return cls(path, file.read(path), updating)
+        if not updating:
+            msg = f"The baseline {path} does not exist; --compilescope-update-baseline begins it."
+            raise UsageError(msg)
+        return cls(path, file.Baseline(), updating)
 
     def hold(self, rulings: Iterable[Ruling], torch: str) -> tuple[Ruling, ...]:
         """Return ``rulings`` without the findings that are accepted under this version of torch."""

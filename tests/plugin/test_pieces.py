@@ -1,0 +1,256 @@
+"""The parts that need no run: rulings, the joining of recordings, the ledger, and the workers of pytest-xdist."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+from compilescope.errors import UsageError
+from compilescope.gate import baseline
+from compilescope.plugin import report
+from compilescope.plugin.joining import joined
+from compilescope.plugin.judging import rule, rule_frozen
+from compilescope.plugin.ledger import Ledger
+from compilescope.plugin.marks import read_mark
+from compilescope.plugin.named import target_in
+from compilescope.plugin.xdist import Handover, Workers, hand_over
+from compilescope.record import CodeObject, Compilation, EntryMiss, Failure, Meta, Outcome, Recompile, Recording, Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from compilescope.plugin.judging import Ruling
+
+META = Meta(compilescope="0.1", torch="2.13.0", python="3.11", platform="Linux", device="cpu", counts_runs=True)
+BLOCK = CodeObject(id="m.py:Block.forward", qualname="Block.forward", file="m.py", line=3)
+OTHER = CodeObject(id="m.py:other", qualname="other", file="m.py", line=9)
+REACHED = Target(selector="Block.forward", status="compiled", compiles=2, codes=(BLOCK.id,))
+MISSED = Target(selector="Block.forward", status="never_reached", compiles=0)
+
+
+def compilation(identity: str, outcome: Outcome = "compiled", code: CodeObject = BLOCK, **facts: Any) -> Compilation:
+    return Compilation(id=identity, code=code.id, outcome=outcome, seconds=0.1, **facts)
+
+
+def recompiled(identity: str, closest: str) -> Compilation:
+    cause = Failure(
+        source="x.size()[0]", guard="g", expected="4", actual="5", guard_type="TENSOR_MATCH", part="size", kind="size"
+    )
+    why = Recompile(
+        entries=(EntryMiss(id=closest, failing=(cause,)),),
+        closest=closest,
+        alternatives=(closest,),
+        shape_driven=True,
+        causes=(cause,),
+    )
+    return compilation(identity, recompile=why)
+
+
+def recording(*compilations: Compilation, targets: tuple[Target, ...] = ()) -> Recording:
+    return Recording(meta=META, code_objects=(BLOCK, OTHER), compilations=compilations, targets=targets)
+
+
+TWICE = recording(compilation("0/0"), recompiled("0/1", "0/0"))
+
+
+def ruling(made: Recording, target: Target = REACHED, **kwargs: Any) -> Ruling:
+    return rule(made, read_mark("no_shape_recompile", ("Block.forward",), kwargs), (target,))
+
+
+# --- rulings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "target", "broken", "status"),
+    [
+        (recording(compilation("0/0")), replace(REACHED, compiles=1), None, "held"),
+        (recording(compilation("0/0")), replace(REACHED, compiles=1), "why", "fixed"),
+        (TWICE, REACHED, None, "failed"),
+        (TWICE, REACHED, "why", "broken"),
+        (recording(compilation("0/0", code=OTHER)), MISSED, None, "failed"),
+        (recording(compilation("0/0", code=OTHER)), MISSED, "why", "failed"),
+        (recording(), MISSED, "why", "failed"),
+    ],
+)
+def test_status_of_a_ruling(made: Recording, target: Target, broken: str | None, status: str) -> None:
+    assert ruling(made, target, broken=broken).status == status
+
+
+def test_two_targets_of_one_name_are_both_asked_for() -> None:
+    claim = read_mark("no_shape_recompile", ("a", "b"), {})
+    one = recording(compilation("0/0"))
+    both = rule(one, claim, (MISSED, replace(REACHED, compiles=1)))
+    assert [finding.rule for finding in both.findings] == ["CS102"]
+    assert rule(one, claim, (replace(REACHED, compiles=1),) * 2).findings == ()
+
+
+@pytest.mark.parametrize("outcome", ["compiled", "failed", "limit", "skipped"])
+def test_whatever_is_tried_after_a_freeze_counts(outcome: Outcome) -> None:
+    made = recording(compilation("0/0"), compilation("0/1", outcome))
+    assert [finding.rule for finding in rule_frozen(made, 1).findings] == ["CS201"]
+    assert rule_frozen(made, 2).status == "held"
+
+
+def test_a_frame_with_nothing_to_compile_is_no_compilation_after_a_freeze() -> None:
+    assert rule_frozen(recording(compilation("0/0"), compilation("1/0", "empty", OTHER)), 1).status == "held"
+
+
+def test_failed_attempts_are_no_warmup() -> None:
+    assert [one.rule for one in rule_frozen(recording(compilation("0/0", "failed")), 1).findings] == ["CS101"]
+
+
+# --- what a failure says --------------------------------------------------------------------------
+
+
+def test_failure_prints_the_command_that_accepts_it(tmp_path: Path) -> None:
+    text = report.failure([ruling(TWICE)], "tests/test_a.py::test_x[a b]", tmp_path / "b.json")
+    command = f"pytest --compilescope-baseline={tmp_path}/b.json --compilescope-update-baseline"
+    assert text.endswith(f"To accept this: {command} 'tests/test_a.py::test_x[a b]'")
+
+
+def test_what_cannot_be_accepted_has_no_such_command(tmp_path: Path) -> None:
+    assert "To accept" not in report.failure([ruling(recording(), MISSED)], "t.py::t", tmp_path / "b.json")
+
+
+def test_findings_of_several_marks_are_reported_once() -> None:
+    (one,) = report.findings_of("t.py::t", [ruling(TWICE), ruling(TWICE), ruling(TWICE, broken="why")])
+    assert one.message.startswith("t.py::t: Block.forward was recompiled once")
+
+
+# --- joining --------------------------------------------------------------------------------------
+
+
+def test_joined_recordings_keep_their_causes_apart() -> None:
+    whole = joined([TWICE, TWICE, recording(compilation("0/0"), compilation("0/0#2"))])
+    assert [one.id for one in whole.compilations] == ["0/0", "0/1", "0/0#2", "0/1#2", "0/0#3", "0/0#4"]
+    second = whole.compilations[3].recompile
+    assert second is not None
+    assert (second.closest, second.alternatives, second.entries[0].id) == ("0/0#2", ("0/0#2",), "0/0#2")
+
+
+# --- the ledger -----------------------------------------------------------------------------------
+
+
+def test_ledger_accepts_what_was_found_and_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    first = Ledger.open(path, updating=True)
+    assert first.hold([ruling(TWICE)], META.torch)[0].status == "held"
+    assert first.write() == f"{path}: 1 entry accepted anew."
+
+    later = Ledger.open(path, updating=False)
+    assert later.hold([ruling(TWICE)], META.torch)[0].status == "held"
+    assert later.hold([ruling(TWICE)], META.torch)[0].status == "held"
+    worse = recording(*TWICE.compilations, recompiled("0/2", "0/1"))
+    assert later.hold([ruling(worse, replace(REACHED, compiles=3))], META.torch)[0].status == "failed"
+    assert later.hold([ruling(TWICE)], "2.14.0")[0].status == "failed"
+    assert later.write() is None
+
+
+def test_ledger_accepts_nothing_of_a_test_that_was_not_seen_whole(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "baseline.json", updating=True)
+    assert ledger.hold([ruling(TWICE, MISSED)], META.torch)[0].status == "failed"
+    assert ledger.found == {}
+
+
+def test_ledger_leaves_what_is_broken_to_its_mark(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "baseline.json", updating=True)
+    assert ledger.hold([ruling(TWICE, broken="why")], META.torch)[0].status == "broken"
+
+
+def test_ledger_keeps_what_other_tests_and_versions_were_accepted_with(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    kept = {"2.11": {"CS201 f": 2}, "2.13": {"CS301 print": 1}}
+    baseline.write(baseline.Baseline(kept), path)
+    ledger = Ledger.open(path, updating=True)
+    ledger.hold([ruling(TWICE)], META.torch)
+    ledger.write()
+    after = baseline.read(path).torch
+    assert after["2.11"] == kept["2.11"]
+    assert after["2.13"] == {"CS301 print": 1, "CS203 Block.forward: size of x.size()[0]": 1}
+
+
+def test_ledger_that_is_missing_says_how_to_begin_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--compilescope-update-baseline begins it"):
+        Ledger.open(tmp_path / "none.json", updating=False)
+
+
+# --- pytest-xdist ---------------------------------------------------------------------------------
+
+
+def node(name: str, config: Any = None) -> SimpleNamespace:
+    made = SimpleNamespace(gateway=SimpleNamespace(id=name))
+    if config is not None:
+        made.workeroutput = config.workeroutput
+    return made
+
+
+def test_controller_takes_what_every_worker_hands_over() -> None:
+    workers = Workers()
+    for name, made in (("gw1", None), ("gw0", TWICE)):
+        config: Any = SimpleNamespace(workeroutput={})
+        hand_over(config, Handover(made, {"2.13": {"CS201 f": 1}}))
+        workers.expect(node(name))
+        workers.take(node(name, config), None)
+    assert [handover.recording for handover in workers.handed()] == [TWICE, None]
+    assert workers.missing() == []
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "says"),
+    [
+        (None, "Not properly terminated", "Worker gw0 crashed (Not properly terminated)"),
+        ({}, None, "Worker gw0 ended without handing over"),
+        ({"compilescope": ""}, None, "Worker gw0 handed over something else"),
+        ({"compilescope": '{"recording": {}}'}, None, "Worker gw0 handed over something else"),
+    ],
+)
+def test_worker_that_hands_over_nothing_is_missing(output: object, error: object, says: str) -> None:
+    workers = Workers()
+    workers.expect(node("gw0"))
+    workers.take(node("gw0", None if output is None else SimpleNamespace(workeroutput=output)), error)
+    (sentence,) = workers.missing()
+    assert sentence.endswith("what its tests compiled is missing.")
+    assert sentence.startswith(says)
+
+
+def test_worker_that_never_came_up_is_missing() -> None:
+    workers = Workers()
+    workers.take(node("gw0"), "could not start")
+    assert workers.missing()
+
+
+def test_worker_that_never_went_down_is_missing() -> None:
+    workers = Workers()
+    workers.expect(node("gw0"))
+    assert workers.missing()
+
+
+# --- names in a finished recording ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "status", "compiles"),
+    [
+        ("Block.forward", "compiled", 2),
+        ("*.forward", "compiled", 2),
+        ("m.py:Block.forward", "compiled", 2),
+        ("forward", "compiled", 2),
+        ("Block", "never_reached", 0),
+        ("other", "never_reached", 0),
+    ],
+)
+def test_pattern_in_a_recording(pattern: str, status: str, compiles: int) -> None:
+    found = target_in(TWICE, pattern)
+    assert (found.status, found.compiles) == (status, compiles)
+
+
+def test_what_was_tried_in_vain_is_skipped() -> None:
+    assert target_in(recording(compilation("0/0", "failed")), "Block.forward").status == "skipped"
+
+
+def test_the_recorder_s_own_word_holds() -> None:
+    inlined = Target(selector="Block.forward", status="inlined", compiles=0)
+    assert target_in(recording(compilation("0/0"), targets=(inlined,)), "Block.forward") is inlined

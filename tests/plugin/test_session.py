@@ -1,0 +1,264 @@
+"""What the plugin is to a whole session: options, workers that crash, tests that run again, torch that is absent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compilescope.plugin import session
+
+from .outcomes import run_pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .outcomes import Session
+
+# Used in this process only where an inner run does not load torch: what it loads is thrown away behind it.
+pytest_plugins = ["pytester"]
+
+# A folder in which torch cannot be imported.
+NO_TORCH = "import sys\nsys.modules['torch'] = None\n"
+
+
+def run_with(folder: Path, test: str, *arguments: str, conftest: str = "") -> Session:
+    """Run one file of tests."""
+    (folder / "test_it.py").write_text(test, encoding="utf-8")
+    (folder / "conftest.py").write_text(conftest, encoding="utf-8")
+    return run_pytest(folder, *arguments)
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the modules that are loaded after ``code`` in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_loading_the_plugin_loads_no_torch_and_nothing_that_works() -> None:
+    loaded = loaded_by("import compilescope.pytest_plugin")
+    assert "compilescope.pytest_plugin" in loaded
+    assert not {"torch", "numpy", "rich", "click", "networkx"} & loaded
+    assert not any(name.startswith(("compilescope.plugin", "compilescope.capture")) for name in loaded)
+
+
+def test_claims_are_read_and_judged_without_torch() -> None:
+    assert "torch" not in loaded_by("import compilescope.testing, compilescope.plugin.reporting")
+
+
+def test_suite_without_marks_runs_no_hook_of_ours_during_tests(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        def test_plain(request):
+            manager = request.config.pluginmanager
+            ours = [name for name, plugin in manager.list_name_plugin() if name and "compilescope" in name]
+            assert ours == ["compilescope"]
+            assert not [name for name in dir(manager.get_plugin("compilescope")) if name.startswith("pytest_runtest")]
+    """)
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_without_torch_only_marked_tests_fail(tmp_path: Path) -> None:
+    test = """
+        import pytest
+
+        def test_plain():
+            pass
+
+        @pytest.mark.no_shape_recompile("Block.forward")
+        def test_marked():
+            pass
+    """
+    done = run_with(tmp_path, textwrap.dedent(test), "--strict-markers", conftest=NO_TORCH)
+    assert done.tests["test_plain"].status == "passed"
+    assert done.tests["test_marked"].status == "error"
+    assert "compilescope: import of torch halted" in done.tests["test_marked"].text
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--compilescope-report=jsn:a",), r"Unknown format 'jsn': .* Did you mean json"),
+        (("--compilescope-report=json:",), "--compilescope-report 'json:' names no file"),
+        (("--compilescope-report=json:none/a.json",), "The folder none does not exist"),
+        (("--compilescope-report=json:a", "--compilescope-report=text:a"), "Two things would go to a"),
+        (("--compilescope-baseline=none.json",), "The baseline none.json does not exist"),
+        (("--compilescope-update-baseline",), "needs --compilescope-baseline=FILE"),
+    ],
+)
+def test_wrong_option_stops_the_session_before_a_test(
+    pytester: pytest.Pytester, options: tuple[str, ...], says: str
+) -> None:
+    pytester.makepyfile("def test_plain(): pass")
+    result = pytester.runpytest_inprocess("-p", "no:randomly", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.re_match_lines([f"ERROR: .*{says}"])
+
+
+def test_report_without_a_recorded_test_is_not_written(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_plain(): pass")
+    result = pytester.runpytest_inprocess("--compilescope-report=json:a.json")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["No test was recorded, so no report was written."])
+    assert not (pytester.path / "a.json").exists()
+
+
+def test_place_that_is_gone_fails_the_session(pytester: pytest.Pytester) -> None:
+    pytester.mkdir("out")
+    pytester.makepyfile("""
+        import shutil
+        from compilescope.plugin.reporting import Reporting
+        from compilescope.record import Meta, Recording
+
+        def test_plain(request):
+            meta = Meta(compilescope="0", torch="2.13.0", python="3", platform="L", device="cpu")
+            request.config.pluginmanager.get_plugin(Reporting.NAME).add("t", Recording(meta=meta), ())
+            shutil.rmtree("out")
+    """)
+    result = pytester.runpytest_inprocess("--compilescope-report=json:out/a.json")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["out/a.json cannot be written*"])
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param("class Target: pass", id="raises"),
+        pytest.param("def Target(x): return x", id="gives_the_test_back_unmarked"),
+        pytest.param("def Target(x): return None", id="swallows_the_test"),
+    ],
+)
+def test_mark_taken_for_a_decorator_of_its_target_is_an_error(pytester: pytest.Pytester, target: str) -> None:
+    pytester.makepyfile(f"""
+        import pytest
+
+        {target}
+
+        @pytest.mark.no_shape_recompile(Target)
+        def test_plain(): pass
+    """)
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*decorator of f. Write @pytest.mark.no_shape_recompile(targets=f), or*"])
+
+
+def test_marks_of_others_without_arguments_are_no_concern_of_ours(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.skip
+        class Helper: pass
+
+        @pytest.mark.filterwarnings("ignore")
+        def test_plain(): pass
+    """)
+    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_every_test_is_isolated_where_the_settings_say_so(tmp_path: Path) -> None:
+    test = """
+        def test_plain(request):
+            assert "_compilescope_isolated" in request.node.fixturenames
+
+        class TestOfClass:
+            def test_method(self, request, tmp_path):
+                names = request.node.fixturenames
+                assert names.index("_compilescope_isolated") < names.index("tmp_path")
+    """
+    done = run_with(tmp_path, textwrap.dedent(test), "-o", "compilescope_isolate=true")
+    assert done.code == 0, done.output
+
+
+def test_crashed_worker_is_named(tmp_path: Path) -> None:
+    test = """
+        import os, time
+
+        def test_crashes():
+            os._exit(3)
+    """
+    done = run_with(tmp_path, textwrap.dedent(test), "-n", "1", "--compilescope-report=json:a.json")
+    assert done.code == 1
+    assert "Worker gw0 crashed" in done.output
+    assert "what its tests compiled is missing" in done.output
+
+
+def test_worker_that_hands_over_nothing_fails_a_session_that_went_well(tmp_path: Path) -> None:
+    conftest = """
+        import pytest
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_sessionfinish(session):
+            getattr(session.config, "workeroutput", {}).pop("compilescope", None)
+    """
+    test = "def test_plain(): pass\n"
+    done = run_with(tmp_path, test, "-n", "1", "--compilescope-report=json:a.json", conftest=textwrap.dedent(conftest))
+    assert done.tests["test_plain"].status == "passed"
+    assert "Worker gw0 ended without handing over what it recorded" in done.output
+    assert done.code == 1
+
+
+# What pytest-rerunfailures does, in short: the item runs again, and its last run counts.
+RERUN = """
+    from _pytest.runner import runtestprotocol
+
+    def pytest_runtest_protocol(item, nextitem):
+        for last in (False, True):
+            item._initrequest()
+            reports = runtestprotocol(item, nextitem=nextitem, log=False)
+            if last or not any(report.failed for report in reports):
+                break
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        return True
+"""
+
+
+def test_reruns_begin_anew(tmp_path: Path) -> None:
+    test = """
+        import pytest
+        import torch
+
+        TURNS = []
+
+        def function(x):
+            return x + 1
+
+        def run(*sizes):
+            compiled = torch.compile(function, backend="eager", dynamic=False)
+            for size in sizes:
+                compiled(torch.ones(size))
+
+        @pytest.mark.no_shape_recompile("function")
+        def test_flaky():
+            TURNS.append(1)
+            run(3, 4) if len(TURNS) == 1 else run(3)
+
+        @pytest.mark.no_shape_recompile("function")
+        def test_always_red():
+            run(3, 4)
+    """
+    done = run_with(
+        tmp_path, textwrap.dedent(test), "--compilescope-report=json:a.json", conftest=textwrap.dedent(RERUN)
+    )
+    assert done.tests["test_flaky"].status == "passed"
+    assert done.tests["test_always_red"].status == "failed"
+    assert "3 compilations (json)" in done.output
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_fixture_asked_for_when_nothing_of_ours_runs_is_judged_behind_the_test(request: pytest.FixtureRequest) -> None:
+    import torch
+
+    fixture = session.watched(request.node)
+    watch = next(fixture)
+    compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    with watch.warmup():
+        compiled(torch.ones(3))
+    compiled(torch.ones(4))
+    with pytest.raises(pytest.fail.Exception, match=r"was compiled after freeze\(\)"):
+        next(fixture)
