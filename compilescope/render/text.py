@@ -103,7 +103,8 @@ def _head(recording: Recording) -> list[Line]:
 def _setting(recording: Recording) -> Line:
     meta = recording.meta
     rank = "" if meta.rank is None else f", rank {meta.rank}"
-    ran = f": {' '.join(meta.argv)}" if meta.argv else ""
+    # The program by its name alone: where it is installed says nothing of what it ran.
+    ran = f": {' '.join((meta.argv[0].rpartition('/')[2], *meta.argv[1:]))}" if meta.argv else ""
     return styled(f"torch {meta.torch}, Python {meta.python}, {meta.device}{rank}{ran}", style="dim")
 
 
