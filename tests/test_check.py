@@ -216,6 +216,8 @@ def test_file_that_is_no_recording(tmp_path: Path, text: str) -> None:
         (["--strict"], "--strict needs --baseline FILE"),
         (["--baseline", "b", "--update-baseline", "--update-new-only"], "exclude each other"),
         (["--baseline", "nowhere/b.json", "--update-baseline"], "The folder nowhere does not exist."),
+        (["--baseline", "run.json", "--update-baseline"], "run.json is no baseline of compilescope"),
+        (["--baseline", "b", "--update-baseline", "--format", "json:b"], "b is the baseline: give the report another"),
         (["--no-count-runs"], "--count-runs cannot be used with run.json"),
         (["--sweep", "a=1"], "--sweep cannot be used with run.json"),
         (["--exit-zero"], "No such option"),

@@ -17,6 +17,7 @@ from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.running import ABOUT_SOURCE, Request, obtain, say, source_options
 from compilescope.commands.verdict import check_exit_code
 from compilescope.config import load_config
+from compilescope.errors import UsageError
 from compilescope.gate.baseline import entry_of
 from compilescope.gate.budget import judge
 from compilescope.wording import count
@@ -75,6 +76,9 @@ def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (c
     budget = budget_from(options, config.budget)
     keeper = open_baseline(wish, config, context.meta[_ARGUMENTS])
     routes = plan_routes(request.formats or config.format, request.output, request.save_to)
+    if keeper.path in (request.save_to, *(route.path for route in routes)) and keeper.path is not None:
+        msg = f"{keeper.path} is the baseline: give the report another file."
+        raise UsageError(msg)
     recording, budget = _obtain(request, config, budget)
     settled = keeper.settle(judge(recording, budget), recording.meta.torch)
     recording = msgspec.structs.replace(recording, findings=settled.findings)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from compilescope.analysis import rules
+from compilescope.analysis.causes import is_shape_only, roots_of
 from compilescope.analysis.kinds import KINDS
 from compilescope.gate.making import finding
 from compilescope.gate.scope import stable_file
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from compilescope.record import Compilation, Failure, Finding, GraphBreak, Recording
 
 _UNKNOWN: Final = frozenset({"unknown", "guard_error"})
+_TORCH: Final = "torch/"
 _TOLD: Final = 3
 """Causes of one recompile that a finding names."""
 
@@ -54,10 +58,20 @@ def _shape_driven(group: Group, recompiles: Sequence[Compilation], budget: Budge
         if one.recompile is not None and one.recompile.shape_driven is None:
             message = f"{group.name} was recompiled ({one.id}), and whether shapes drove it was not worked out"
             yield finding(rules.NOT_ANALYSED, message, code=group.code, where=_where(one))
-    driven = [one for one in recompiles if one.recompile is not None and one.recompile.shape_driven]
+    driven = [_by_shapes(one) for one in recompiles if one.recompile is not None and one.recompile.shape_driven]
     for alike in _by_cause(driven):
         message = f"{group.name} was recompiled {_times(len(alike))} as shapes changed: {_because(alike[0])}"
         yield _about(rules.SHAPE_RECOMPILE, message, group, alike)
+
+
+def _by_shapes(one: Compilation) -> Compilation:
+    """Return a shape-driven recompile with the causes that make it one: they need not be the closest entry's."""
+    if one.recompile is None or is_shape_only(one.recompile.causes):
+        return one
+    alike = [roots for entry in one.recompile.entries if is_shape_only(roots := roots_of(entry))]
+    # The newest of them; a recording that others made may tell of none.
+    causes = alike[-1] if alike else one.recompile.causes
+    return replace(one, recompile=replace(one.recompile, causes=causes))
 
 
 def _too_many(group: Group, recompiles: Sequence[Compilation], budget: Budget) -> Iterator[Finding]:
@@ -66,13 +80,13 @@ def _too_many(group: Group, recompiles: Sequence[Compilation], budget: Budget) -
         if len(of_kind) > limit:
             said = f"{group.name} was recompiled {_times(len(of_kind))} for {kind}, {limit} allowed"
             for alike in _by_cause(of_kind):
-                yield _about(rules.TOO_MANY_OF_KIND, f"{said}: {_share(alike, of_kind)}", group, alike)
+                yield _about(rules.TOO_MANY_OF_KIND, said + _share(alike, of_kind), group, alike)
     # What is of kinds that all have limits of their own was counted there.
     rest = [one for one in recompiles if not _kinds(one) or not _kinds(one) <= budget.max_recompiles_by_kind.keys()]
     if budget.max_recompiles is not None and len(rest) > budget.max_recompiles:
         said = f"{group.name} was recompiled {_times(len(rest))}, {budget.max_recompiles} allowed"
         for alike in _by_cause(rest):
-            yield _about(rules.TOO_MANY_RECOMPILES, f"{said}: {_share(alike, rest)}", group, alike)
+            yield _about(rules.TOO_MANY_RECOMPILES, said + _share(alike, rest), group, alike)
 
 
 def _about(rule: Rule, message: str, group: Group, alike: Sequence[Compilation]) -> Finding:
@@ -83,7 +97,7 @@ def _about(rule: Rule, message: str, group: Group, alike: Sequence[Compilation])
 
 
 def _share(alike: Sequence[Compilation], whole: Sequence[Compilation]) -> str:
-    share = "" if len(alike) == len(whole) else f"{len(alike)} of them: "
+    share = ": " if len(alike) == len(whole) else f"; {_times(len(alike))} for "
     return share + _because(alike[0])
 
 
@@ -125,7 +139,9 @@ def _because(one: Compilation) -> str:
 
 
 def _where(one: Compilation) -> Location | None:
-    return next((cause.where for cause in _causes(one) if cause.where is not None), None)
+    """Return the line that put a guard of the causes there; one within torch would tell nobody where to look."""
+    places = [cause.where for cause in _causes(one) if cause.where is not None]
+    return next((place for place in places if not place.file.startswith(_TORCH)), None)
 
 
 def break_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:

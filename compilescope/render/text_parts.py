@@ -29,7 +29,7 @@ def findings_section(recording: Recording) -> Section:
     blocks: list[Block] = []
     for finding in recording.findings:
         where = "" if finding.file is None else f"  {finding.file}" + (f":{finding.line}" if finding.line else "")
-        blocks.append(Block((styled("  ", (finding.rule, "red"), f"  {finding.message}", (where, "dim"), hang=9),)))
+        blocks.append(Block((styled("  ", (finding.rule, "red"), (where, "dim"), f"  {finding.message}", hang=9),)))
     return Section("Findings", "finding", tuple(blocks))
 
 

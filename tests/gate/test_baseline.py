@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compilescope.analysis.rules import RULES
@@ -126,6 +126,7 @@ def test_order_of_the_findings_makes_no_difference(order: list[Finding]) -> None
 
 
 @given(keys=st.dictionaries(st.text(min_size=1).map(lambda text: " ".join(text.split())).filter(bool), st.integers(1)))
+@settings(deadline=None)  # it writes files
 def test_any_words_can_be_written_and_read(keys: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
     baseline = Baseline({"2.13": {f"CS301 {key}": count for key, count in keys.items()}})

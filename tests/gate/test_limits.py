@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from compilescope.gate.budget import Budget, judge
-from compilescope.record import Parity
+from compilescope.record import EntryMiss, Location, Parity
 
 from .making import (
     BLOCK,
@@ -118,8 +118,34 @@ def test_shape_driven_recompile() -> None:
 def test_recompile_that_another_entry_would_have_served_but_for_shapes_is_shape_driven() -> None:
     one = compiled("0/1", BLOCK, NORM)
     assert one.recompile is not None
+    entries = (*one.recompile.entries, EntryMiss(id="0/7", failing=(SIZE, replace(DTYPE, consequence_of="x"))))
+    driven = replace(one, recompile=replace(one.recompile, entries=entries, shape_driven=True))
+    found = only(sound(compilations=(compiled("0/0"), driven)), Budget(no_shape_recompile=True))
+    assert found.rule == "CS203"
+    assert found.message.startswith(
+        "Block.forward was recompiled once as shapes changed: size of x.size()[1] (16 -> 24)"
+    )
+    assert found.key == "Block.forward: size of x.size()[1]"
+
+
+def test_recompile_that_is_said_to_be_shape_driven_is_so_whatever_its_entries() -> None:
+    one = compiled("0/1", BLOCK, NORM)
+    assert one.recompile is not None
     driven = replace(one, recompile=replace(one.recompile, shape_driven=True))
     assert rules(sound(compilations=(compiled("0/0"), driven)), Budget(no_shape_recompile=True)) == ["CS203"]
+
+
+def test_recompiles_with_several_causes_share_the_count() -> None:
+    both = (compiled("0/0"), compiled("0/1", BLOCK, SIZE), compiled("0/2", BLOCK, DTYPE), compiled("0/3", BLOCK, DTYPE))
+    first, second = judge(sound(compilations=both), Budget(max_recompiles=1))
+    assert "was recompiled 3 times, 1 allowed; once for size of x.size()[1]" in first.message
+    assert "was recompiled 3 times, 1 allowed; 2 times for dtype of x" in second.message
+
+
+def test_line_within_torch_is_not_pointed_to() -> None:
+    inside = cause("dtype", "x", where=Location(file="torch/nn/modules/linear.py", line=134))
+    found = only(sound(compilations=(compiled("0/0"), compiled("0/1", BLOCK, inside))), Budget(max_recompiles=0))
+    assert (found.file, found.line) == ("src/pkg/model.py", 40)
 
 
 @pytest.mark.parametrize("kind", ["unknown", "guard_error", None, "a_kind_of_the_future"])
