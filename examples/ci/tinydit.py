@@ -39,15 +39,16 @@ class TransformerBlock(nn.Module):
         self.norm2 = nn.RMSNorm(width, eps=1e-5)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
-        self.ffn = nn.Sequential(nn.Linear(width, 4 * width), nn.SiLU(), nn.Linear(4 * width, width))
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor, temb: torch.Tensor) -> torch.Tensor:
         """Transform ``[batch, tokens, width]`` under ``[batch, width]``."""
         normed, gate = self.norm1(x, temb)
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(normed).chunk(3, dim=-1))
+        q, k, v = self.qkv(normed).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         attended = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2)
         x = x + gate * self.out(attended)
-        return x + gate * self.ffn(self.norm2(x))
+        return x + gate * self.down(functional.silu(self.up(self.norm2(x))))
 
 
 class TinyDiT(nn.Module):

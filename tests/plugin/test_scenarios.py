@@ -57,6 +57,8 @@ EXPECTED = {
     "test_counts_what_its_fixtures_compile": ("failed", r"CS201  Block\.forward was compiled once, 0 allowed"),
     "test_isolated[1]": ("passed", ""),
     "test_isolated[2]": ("passed", ""),
+    "test_flaky": ("passed", ""),
+    "test_flaky_in_vain": ("failed", r"CS203  Block\.forward was recompiled once"),
     "test_unknown_argument": ("error", r"compile_budget has no argument 'compile'\. Did you mean compiles"),
     "test_target_without_code": ("error", "function len cannot be a target"),
     "test_marked_too_late": ("failed", "marks that were not seen before it ran"),
@@ -69,6 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("scenarios")
     shutil.copy(SUITES / "subject.py", place)
     shutil.copy(SUITES / "scenarios.py", place / "test_scenarios.py")
+    shutil.copy(SUITES / "reruns.py", place / "conftest.py")
     return place
 
 
@@ -122,6 +125,10 @@ def test_report_holds_the_findings_of_failed_tests_alone(whole: Recording) -> No
     unjudged = {"test_own_failure", "test_mended", "test_marked_too_late"}
     failed = {name for name, (status, _) in EXPECTED.items() if status == "failed"}
     assert blamed == failed - unjudged | {"test_plain_xfail"}
+
+
+def test_report_holds_the_last_run_of_a_test_that_ran_again(whole: Recording) -> None:
+    assert sum("::test_flaky_in_vain:" in finding.message for finding in whole.findings) == 1
 
 
 def test_report_tells_compilations_of_all_tests_apart(whole: Recording) -> None:

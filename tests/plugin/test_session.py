@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from compilescope.plugin import session
+from compilescope.plugin.reporting import Reporting
 
 from .outcomes import run_pytest
 
@@ -187,67 +189,14 @@ def test_crashed_worker_is_named(tmp_path: Path) -> None:
     assert "what its tests compiled is missing" in done.output
 
 
-def test_worker_that_hands_over_nothing_fails_a_session_that_went_well(tmp_path: Path) -> None:
-    conftest = """
-        import pytest
-
-        @pytest.hookimpl(trylast=True)
-        def pytest_sessionfinish(session):
-            getattr(session.config, "workeroutput", {}).pop("compilescope", None)
-    """
-    test = "def test_plain(): pass\n"
-    done = run_with(tmp_path, test, "-n", "1", "--compilescope-report=json:a.json", conftest=textwrap.dedent(conftest))
-    assert done.tests["test_plain"].status == "passed"
-    assert "Worker gw0 ended without handing over what it recorded" in done.output
-    assert done.code == 1
-
-
-# What pytest-rerunfailures does, in short: the item runs again, and its last run counts.
-RERUN = """
-    from _pytest.runner import runtestprotocol
-
-    def pytest_runtest_protocol(item, nextitem):
-        for last in (False, True):
-            item._initrequest()
-            reports = runtestprotocol(item, nextitem=nextitem, log=False)
-            if last or not any(report.failed for report in reports):
-                break
-        for report in reports:
-            item.ihook.pytest_runtest_logreport(report=report)
-        return True
-"""
-
-
-def test_reruns_begin_anew(tmp_path: Path) -> None:
-    test = """
-        import pytest
-        import torch
-
-        TURNS = []
-
-        def function(x):
-            return x + 1
-
-        def run(*sizes):
-            compiled = torch.compile(function, backend="eager", dynamic=False)
-            for size in sizes:
-                compiled(torch.ones(size))
-
-        @pytest.mark.no_shape_recompile("function")
-        def test_flaky():
-            TURNS.append(1)
-            run(3, 4) if len(TURNS) == 1 else run(3)
-
-        @pytest.mark.no_shape_recompile("function")
-        def test_always_red():
-            run(3, 4)
-    """
-    done = run_with(
-        tmp_path, textwrap.dedent(test), "--compilescope-report=json:a.json", conftest=textwrap.dedent(RERUN)
-    )
-    assert done.tests["test_flaky"].status == "passed"
-    assert done.tests["test_always_red"].status == "failed"
-    assert "3 compilations (json)" in done.output
+def test_worker_that_hands_over_nothing_fails_a_session_that_went_well(pytestconfig: pytest.Config) -> None:
+    reporting = Reporting((), None)
+    controller: Any = SimpleNamespace(config=pytestconfig, exitstatus=pytest.ExitCode.OK)
+    reporting.pytest_sessionfinish(controller)
+    assert controller.exitstatus == pytest.ExitCode.OK
+    reporting.pytest_testnodeready(SimpleNamespace(gateway=SimpleNamespace(id="gw0")))
+    reporting.pytest_sessionfinish(controller)
+    assert controller.exitstatus == pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.mark.usefixtures("fresh_dynamo")

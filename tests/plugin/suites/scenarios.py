@@ -270,6 +270,22 @@ def test_isolated(setting: nn.Module, turn: int) -> None:
     call(setting, 4)
 
 
+# --- tests that run again when they fail: conftest.py does it for these ----------------------------
+
+TURNS: list[int] = []
+
+
+@pytest.mark.no_shape_recompile(targets=Block)
+def test_flaky() -> None:
+    TURNS.append(1)
+    call(compiled(dynamic=len(TURNS) > 1), 4, 5)
+
+
+@pytest.mark.no_shape_recompile(targets=Block)
+def test_flaky_in_vain() -> None:
+    call(compiled(dynamic=False), 4, 5)
+
+
 # --- marks that are wrong -------------------------------------------------------------------------
 
 
