@@ -1,11 +1,29 @@
-"""Explains what ``torch.compile`` did: every recompile, graph break and eager fallback, with its cause."""
+"""Explains what ``torch.compile`` did: every recompile, graph break and eager fallback, with its cause.
+
+The names below are imported when they are first asked for: the pytest plugin, which every pytest run of
+an environment loads, must cost nothing where it is not used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from compilescope._version import __version__
-from compilescope.errors import CompilescopeError, CompilescopeWarning
-from compilescope.observing import Scope, observe
-from compilescope.record import Recording
-from compilescope.storage import load, merge, save
-from compilescope.workload.declare import Axis, Workload, workload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from compilescope.errors import CompilescopeError, CompilescopeWarning
+    from compilescope.observing import Scope, observe
+    from compilescope.record import Recording
+    from compilescope.storage import load, merge, save
+    from compilescope.workload.declare import Axis, Workload, workload
+
+# The decorator has the name of a package. Once the package is loaded, importing what lies in it leaves the name alone.
+import_module(f"{__name__}.workload")
+del globals()["workload"]
 
 __all__ = [
     "Axis",
@@ -21,3 +39,34 @@ __all__ = [
     "save",
     "workload",
 ]
+
+_HOMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Axis": "workload.declare",
+        "CompilescopeError": "errors",
+        "CompilescopeWarning": "errors",
+        "Recording": "record",
+        "Scope": "observing",
+        "Workload": "workload.declare",
+        "load": "storage",
+        "merge": "storage",
+        "observe": "observing",
+        "save": "storage",
+        "workload": "workload.declare",
+    }
+)
+
+
+def __getattr__(name: str) -> object:
+    """Import ``name`` from the module that it is defined in."""
+    home = _HOMES.get(name)
+    if home is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

@@ -45,7 +45,7 @@ def loaded_by(code: str) -> set[str]:
 def test_loading_the_plugin_loads_no_torch_and_nothing_that_works() -> None:
     loaded = loaded_by("import compilescope.pytest_plugin")
     assert "compilescope.pytest_plugin" in loaded
-    assert not {"torch", "numpy", "rich", "click", "networkx"} & loaded
+    assert not {"torch", "numpy", "rich", "click", "networkx", "msgspec"} & loaded
     assert not any(name.startswith(("compilescope.plugin", "compilescope.capture")) for name in loaded)
 
 
