@@ -29,7 +29,7 @@ class Tags(HTMLParser):
         self.open: list[str] = []
         self.seen: set[str] = set()
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 (the signature is HTMLParser's)
+    def handle_starttag(self, tag: str, attrs: object) -> None:
         """Note an opening tag."""
         self.seen.add(tag)
         if tag != "hr":

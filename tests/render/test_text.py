@@ -30,7 +30,7 @@ def flowing(page: str) -> str:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("width", [None, 60, 140])
 def test_any_recording_fits_one_screen(name: str, width: int | None, request: pytest.FixtureRequest) -> None:
-    from rich.cells import cell_len  # noqa: PLC0415 (only this test measures cells)
+    from rich.cells import cell_len
 
     lines = text(request.getfixturevalue(name), width=width).splitlines()
     assert len(lines) <= HEIGHT
