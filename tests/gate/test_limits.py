@@ -184,6 +184,8 @@ def test_own_graph_breaks_alone_are_limited() -> None:
     budget = Budget(max_own_graph_breaks=0, own=("src/pkg",))
     assert rules(sound(graph_breaks=(theirs,)), budget) == []
     assert only(sound(graph_breaks=(theirs, broken_at())), budget).file == "src/pkg/model.py"
+    one = Budget(max_own_graph_breaks=1, own=("src/pkg",))
+    assert rules(sound(graph_breaks=(theirs, broken_at(events=1))), one) == []
 
 
 def test_site_over_both_limits_is_told_once() -> None:
