@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 _ROOTS: Final = ("L", "G")
+_DUCK: Final = "duck sizing added this equality"
 _OWNER_DICTS: Final = ("_modules", "_parameters", "_buffers", "__dict__")
 
 
@@ -98,14 +99,15 @@ def form(expression: str, comment: str) -> str:
     """Name the form of a shape expression.
 
     Returns:
-        ``base``, ``stride`` or ``storage_offset`` where it speaks of layout; else, where it speaks of
-        anything but sizes, ``aliasing`` if it asks whether two values are one object and ``value`` if
+        ``base``, ``stride`` or ``storage_offset`` where it speaks of layout (``duck`` where a stride or an
+        offset had the value of a size by coincidence); else, where it speaks of anything but sizes, ``aliasing`` if it asks whether two values are one object and ``value`` if
         not; else ``divisible``, ``at_least_two``, ``duck``, ``equal``, ``constant``, ``bound`` or ``relation``.
     """
     spoken = symbols(expression)
     for layout, mark in (("base", "._base"), ("stride", ".stride()"), ("storage_offset", ".storage_offset()")):
         if any(mark in symbol.text for symbol in spoken):
-            return layout
+            # A stride or an offset that merely had the value of some size when it was compiled is no layout.
+            return "duck" if layout != "base" and _DUCK in comment else layout
     if not spoken:
         return "value"
     tree = ast.parse(expression, mode="eval")
@@ -116,7 +118,7 @@ def form(expression: str, comment: str) -> str:
         return "value"
     if any(isinstance(node, ast.Mod) for node in ast.walk(tree)):
         return "divisible"
-    if "duck sizing" in comment:
+    if _DUCK in comment:
         return "duck"
     return _comparison(tree.body, len(spoken))
 

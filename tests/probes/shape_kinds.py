@@ -68,6 +68,19 @@ def both_doubled(image: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
     return image * 2, text * 2
 
 
+def joined_sums(image: Tensor, table: Tensor) -> Tensor:
+    return image.sum() + table.sum()
+
+
+@probe("duck_size", "image.size()[0], table.storage_offset()")
+def offset_that_had_the_value_of_a_size(*, cured: bool) -> None:
+    packed = torch.ones(64)
+    with shape_config.patch(use_duck_shape=not cured):
+        compiled = torch.compile(joined_sums, backend="eager", dynamic=True)
+        for rows in (24, 30):
+            compiled(torch.ones(rows, 3), packed[24:31])
+
+
 @probe("duck_size", "image.size()[0], text.size()[0]")
 def sizes_that_were_equal_by_chance(*, cured: bool) -> None:
     with shape_config.patch(use_duck_shape=not cured):
