@@ -134,7 +134,8 @@ def test_unknown_axis(report: Cli) -> None:
 def test_unknown_format(report: Cli) -> None:
     ended = report(COMPILE, "--format", "yaml")
     assert ended.exit_code == 2
-    assert ended.stderr == "Error: Unknown format 'yaml': the formats are text, json, json-lines and markdown.\n"
+    known = "text, json, json-lines, markdown, github, gitlab, junit and sarif"
+    assert ended.stderr == f"Error: Unknown format 'yaml': the formats are {known}.\n"
 
 
 def test_unknown_order(report: Cli) -> None:
@@ -240,9 +241,7 @@ def test_ctrl_c_in_a_sweep_saves_what_was_recorded(tmp_path: Path) -> None:
         "            print('ready', file=sys.stderr, flush=True)\n            time.sleep(60)\n    return call\n"
     )
     command = [sys.executable, "-m", "compilescope", "report", "slow.py", "--save", "run.json"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert any("ready" in line for line in process.stderr)
     os.kill(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=60)

@@ -60,9 +60,7 @@ def run() -> Cli:
 
 
 def in_process_of_its_own(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
-    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.mark.parametrize(
