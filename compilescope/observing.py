@@ -57,7 +57,7 @@ def observe(targets: Iterable[object] = (), *, count_runs: bool = False) -> Iter
         targets: what is meant to be compiled: functions, methods, classes, module instances, code
             objects, or patterns over qualified names (``"*Block.forward"``).
         count_runs: count calls of compiled callables and runs of their graphs too, which finds calls
-            that ran eager without Dynamo being asked. Costs about a microsecond a call; without it
+            that ran eager without Dynamo being asked. Costs some microseconds a call; without it
             nothing is put on the path of a call that a cache entry serves.
 
     Yields:

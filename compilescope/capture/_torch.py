@@ -51,6 +51,7 @@ COMPILED_GRAPH_PREFIX: Final = "__compiled_fn_"
 RELATIONAL_GUARDS: Final = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING"})
 # Guards whose text is a list of expressions over the frame's locals.
 EXPRESSION_GUARDS: Final = frozenset({"SYMBOLIC_SHAPE_GUARD"})
+DICT_MANAGER: Final = c_guards.DictGuardManager
 
 
 def check_version() -> None:

@@ -100,8 +100,9 @@ def form(expression: str, comment: str) -> str:
 
     Returns:
         ``base``, ``stride`` or ``storage_offset`` where it speaks of layout (``duck`` where a stride or an
-        offset had the value of a size by coincidence); else, where it speaks of anything but sizes, ``aliasing`` if it asks whether two values are one object and ``value`` if
-        not; else ``divisible``, ``at_least_two``, ``duck``, ``equal``, ``constant``, ``bound`` or ``relation``.
+        offset had the value of a size by coincidence); else, where it speaks of anything but sizes,
+        ``aliasing`` if it asks whether two values are one object and ``value`` if not; else ``divisible``,
+        ``at_least_two``, ``duck``, ``equal``, ``constant``, ``bound`` or ``relation``.
     """
     spoken = symbols(expression)
     for layout, mark in (("base", "._base"), ("stride", ".stride()"), ("storage_offset", ".storage_offset()")):

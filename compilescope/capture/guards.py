@@ -30,6 +30,12 @@ _LENGTHS: Final = frozenset(
 )
 
 
+# These are read as a whole: asked alone, with the value at one place, they answer nonsense.
+_TOGETHER: Final = _torch.RELATIONAL_GUARDS | _torch.EXPRESSION_GUARDS
+_PASSED: Final = "passed"
+_REFUSED: Final = ""
+
+
 class _Unreached:
     """Stands for a value that was not reached."""
 
@@ -59,8 +65,7 @@ class _Walk:
     asked_relations: list[Any] = field(default_factory=list)
     seen_expressions: set[str] = field(default_factory=set)
 
-    def visit(self, manager: Any, value: object, above: _Above) -> None:  # noqa: ANN401 (a C object)
-        source = manager.get_source()
+    def visit(self, manager: Any, source: str, value: object, above: _Above) -> None:  # noqa: ANN401 (a C object)
         if value is _UNSEEN:
             return
         if value is _MISSING:
@@ -68,12 +73,15 @@ class _Walk:
         else:
             above = self._check_leaves(manager, source, value, above)
         for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
-            self.visit(child, self._resolve(manager, value, child, accessor), above)
-        if hasattr(manager, "get_key_value_managers"):
+            child_source = child.get_source()
+            self.visit(child, child_source, self._resolve(source, value, child_source, accessor), above)
+        if isinstance(manager, _torch.DICT_MANAGER):
             self._visit_items(manager, value, above)
 
     def _check_leaves(self, manager: Any, source: str, value: object, above: _Above) -> _Above:  # noqa: ANN401
         found = list(self._ask_in_turn(manager, source, value))
+        if not found:
+            return above
         gate = next((failure for failure in found if failure.guard_type in _GATES), None)
         for failure in found:
             # What fails beside a gate at one value follows from it, whichever was asked first.
@@ -89,13 +97,18 @@ class _Walk:
         The later ones are written for a value that passed it, and some read its memory unchecked: asked about
         another sort of value they may crash the process.
         """
-        for failure in self._dict_itself(manager, source, value):
-            yield failure
-            if failure.guard_type in _GATES:
-                return
+        if isinstance(manager, _torch.DICT_MANAGER):
+            for failure in self._dict_itself(manager, source, value):
+                yield failure
+                if failure.guard_type in _GATES:
+                    return
         for leaf in manager.get_leaf_guards():
+            guard_type = type(leaf).__name__
+            raised = None if guard_type in _TOGETHER else _refusal(leaf, value)
+            if raised is _PASSED:
+                continue
             closed = False
-            for failure in self._ask(leaf, source, value):
+            for failure in self._read(leaf, guard_type, source, value, raised):
                 yield failure
                 closed = closed or failure.guard_type in _GATES
             if closed:
@@ -103,8 +116,6 @@ class _Walk:
 
     def _dict_itself(self, manager: Any, source: str, value: object) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
         """Check what the manager of a dict whose order matters checks by itself: its class and its length."""
-        if not hasattr(manager, "get_key_value_managers"):
-            return
         want = manager.get_type_of_guarded_value()
         keys = manager.get_key_value_managers()
         guard_type, text = "", ""
@@ -115,19 +126,19 @@ class _Walk:
         if guard_type:
             yield from leaves.failures(Asked(guard_type, [text], source, value, self.scope, self.code, None))
 
-    def _ask(self, leaf: Any, source: str, value: object) -> Iterable[Failure]:  # noqa: ANN401 (a C object)
-        guard_type = type(leaf).__name__
+    def _read(
+        self,
+        leaf: Any,  # noqa: ANN401 (a C object)
+        guard_type: str,
+        source: str,
+        value: object,
+        raised: str | None,
+    ) -> Iterable[Failure]:
         if guard_type in _torch.RELATIONAL_GUARDS:
             return self._relation(leaf, guard_type)
         if guard_type in _torch.EXPRESSION_GUARDS:
             return self._expressions(leaf.verbose_code_parts(), guard_type)
-        raised: str | None = None
-        try:
-            if leaf(value):
-                return ()
-        except Exception as error:  # noqa: BLE001 (a guard may raise anything; that is a finding, not ours to hide)
-            raised = f"{type(error).__name__}: {describe.shorten(str(error))}"
-        asked = Asked(guard_type, leaf.verbose_code_parts(), source, value, self.scope, self.code, raised)
+        asked = Asked(guard_type, leaf.verbose_code_parts(), source, value, self.scope, self.code, raised or None)
         return leaves.failures(asked)
 
     def _relation(self, leaf: Any, guard_type: str) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
@@ -187,13 +198,13 @@ class _Walk:
             key, item = items[index] if index < len(items) else (_MISSING, _MISSING)
             over_value, known = above, len(self.found)
             if key_manager is not None:
-                self.visit(key_manager, key, over_keys)
+                self.visit(key_manager, key_manager.get_source(), key, over_keys)
             if len(self.found) > known:
                 over_value = replace(above, gate=above.gate or describe.source(manager.get_source()))
             if value_manager is not None:
-                self.visit(value_manager, item, over_value)
+                self.visit(value_manager, value_manager.get_source(), item, over_value)
 
-    def _resolve(self, manager: Any, value: object, child: Any, accessor: Any) -> object:  # noqa: ANN401 (C objects)
+    def _resolve(self, above: str, value: object, source: str, accessor: Any) -> object:  # noqa: ANN401 (a C object)
         """Reach a child's value: from its parent's where its source extends the parent's, else from the frame's locals.
 
         From the parent it also works where the source cannot be written as Python
@@ -201,7 +212,6 @@ class _Walk:
         """
         if isinstance(value, _Unreached):
             return value
-        above, source = manager.get_source(), child.get_source()
         suffix = source.removeprefix(above) if source.startswith(above) else None
         code = expressions.compiled(f"P{suffix}") if suffix else None
         if code is not None:
@@ -210,6 +220,14 @@ class _Walk:
         if code is not None:
             return _evaluate(code, self.scope)
         return _by_key(value, source, accessor)
+
+
+def _refusal(leaf: Any, value: object) -> str:  # noqa: ANN401 (a C object)
+    """Ask a leaf: ``_PASSED``, ``_REFUSED``, or the text of what it raised."""
+    try:
+        return _PASSED if leaf(value) else _REFUSED
+    except Exception as error:  # noqa: BLE001 (a guard may raise anything; that is a finding, not ours to hide)
+        return f"{type(error).__name__}: {describe.shorten(str(error))}"
 
 
 def _evaluate(code: CodeType, scope: dict[str, Any]) -> object:
@@ -245,7 +263,7 @@ def examine(entry: Entry, call: CompileCall) -> EntryMiss:
         return EntryMiss(id=entry.id, failing=(misses.invalidated(reason),))
     walk = _Walk(scope=_torch.guard_scope(manager, call.locals), code=call.code)
     walk.scope.setdefault("__builtins__", __builtins__)
-    walk.visit(manager.root, call.locals, _Above())
+    walk.visit(manager.root, manager.root.get_source(), call.locals, _Above())
     walk.epilogue(manager.root.get_epilogue_lambda_guards())
     found = [_located(failure, manager.root) for failure in walk.found]
     if not any(failure.consequence_of is None for failure in found):
@@ -308,6 +326,6 @@ def leaf_count(manager: Any) -> int:  # noqa: ANN401 (version dependent)
 
 def _below(manager: Any) -> Iterator[Any]:  # noqa: ANN401 (a C object)
     yield from manager.get_child_managers()
-    if hasattr(manager, "get_key_value_managers"):
+    if isinstance(manager, _torch.DICT_MANAGER):
         for pair in manager.get_key_value_managers().values():
             yield from (child for child in pair if child is not None)

@@ -56,7 +56,7 @@ class Recorder:
 
     Args:
         selectors: what the user meant to compile.
-        count_runs: count calls and graph runs too, at about a microsecond a call.
+        count_runs: count calls and graph runs too, at some microseconds a call.
     """
 
     def __init__(self, selectors: Sequence[Selector] = (), *, count_runs: bool = False) -> None:

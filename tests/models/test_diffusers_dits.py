@@ -1,8 +1,10 @@
-"""What diffusers' transformers cost under regional compilation, as measured without compilescope on torch 2.13.
+"""What diffusers' transformers cost under regional compilation, as a bare counter says that knows no compilescope.
 
-The counts were taken by a bare counter around Dynamo's compile function (diffusers 0.42.1): compilations
-that produced code, and attempts that the recompile limit refused under ``fullgraph=True``. They hold for
-any number of blocks, since all blocks of a class share one code object.
+The table was taken by such a counter around Dynamo's compile function on torch 2.13 (diffusers 0.42.1):
+compilations that produced code, and attempts that the recompile limit refused under ``fullgraph=True``. It
+holds for any number of blocks, since all blocks of a class share one code object, and on torch 2.11 too. A
+later torch compiles less (2.15 needs no second graph for inputs that are no views): there the counter runs
+beside.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from models.diffusers_dits import DITS, Dit, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import CodeType
 
     from compilescope.record import Failure, Recording
 
@@ -79,6 +82,52 @@ MEASURED: Final = {
 }
 
 
+TABLE_HOLDS_TO: Final = (2, 13)
+
+
+def _torch_version() -> tuple[int, int]:
+    import torch
+
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _expected(dit: Dit, name: str, setting: str, order: str) -> tuple[Count, ...]:
+    if _torch_version() <= TABLE_HOLDS_TO:
+        return MEASURED[name, setting, order]
+    return _bare_counts(dit, DYNAMIC[setting], order)
+
+
+def _bare_counts(dit: Dit, dynamic: bool | None, order: str) -> tuple[Count, ...]:  # noqa: FBT001 (torch.compile's)
+    """Count compilations by block without compilescope, from an empty cache, which is left empty."""
+    import torch
+    from torch._dynamo import convert_frame, exc
+
+    counted = {f"{block}.forward": [0, 0] for block in dit.blocks}
+    original = convert_frame._compile
+
+    def count(code: CodeType, *args: object, **kwargs: object) -> object:
+        tally = counted.get(code.co_qualname, [0, 0])
+        try:
+            result = original(code, *args, **kwargs)
+        except exc.FailOnRecompileLimitHit:
+            tally[1] += 1
+            raise
+        tally[0] += result.guarded_code is not None
+        return result
+
+    model = dit.build()
+    model.compile_repeated_blocks(fullgraph=True, backend="eager", dynamic=dynamic)
+    convert_frame._compile = count
+    try:
+        for height, width, text in _points(order, empty_text=dit.empty_text):
+            _call(dit, model, Size(height, width, text))
+    finally:
+        convert_frame._compile = original
+    torch.compiler.reset()
+    return tuple(Count(*tally) for tally in counted.values())
+
+
 def _points(order: str, *, empty_text: bool) -> list[tuple[int, int, int]]:
     texts = (77, 7, 77, 7) if order == "cfg" else ((0, 1, 7, 77) if empty_text else (1, 7, 77))
     points = [(height, width, text) for (height, width), text in itertools.product(RESOLUTIONS, texts)]
@@ -115,6 +164,7 @@ def test_blocks_compile_as_often_as_a_bare_counter_says_and_every_recompile_has_
     name: str, setting: str, order: str
 ) -> None:
     dit = DITS[name]
+    expected = _expected(dit, name, setting, order)
     recording = _record(dit, DYNAMIC[setting], order)
 
     by_block = {
@@ -127,7 +177,7 @@ def test_blocks_compile_as_often_as_a_bare_counter_says_and_every_recompile_has_
         )
         for found in by_block.values()
     )
-    assert counted == MEASURED[name, setting, order]
+    assert counted == expected
     for compilation in recording.compilations:
         if compilation.recompile is None:
             continue
@@ -142,6 +192,9 @@ def test_blocks_compile_as_often_as_a_bare_counter_says_and_every_recompile_has_
 def test_flux_second_block_is_told_to_get_an_input_that_is_no_view() -> None:
     recording = _record(DITS["flux"], dynamic=True, order="asc")
 
+    kinds = {cause.kind for c in recording.recompiles for cause in c.recompile.causes}
+    if _torch_version() > TABLE_HOLDS_TO and "view_base" not in kinds:
+        pytest.skip("this torch needs no second graph for an input that is no view")
     second = next(c for c in recording.recompiles if c.code.endswith(":FluxTransformerBlock.forward"))
     (cause,) = second.recompile.causes
     assert (cause.kind, cause.source) == ("view_base", "hidden_states._base")
