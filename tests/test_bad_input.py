@@ -240,7 +240,12 @@ def test_ctrl_c_in_a_sweep_saves_what_was_recorded(tmp_path: Path) -> None:
         "    def call(n):\n        f(torch.ones(n))\n        if n == 4:\n"
         "            print('ready', file=sys.stderr, flush=True)\n            time.sleep(60)\n    return call\n"
     )
-    command = [sys.executable, "-m", "compilescope", "report", "slow.py", "--save", "run.json"]
+    # What runs in the background inherits an ignored SIGINT, and Python then leaves it ignored.
+    listening = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('compilescope', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", listening, "report", "slow.py", "--save", "run.json"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert any("ready" in line for line in process.stderr)
     os.kill(process.pid, signal.SIGINT)

@@ -135,19 +135,19 @@ class _Walk:
         raised: str | None,
     ) -> Iterable[Failure]:
         if guard_type in _torch.RELATIONAL_GUARDS:
-            return self._relation(leaf, guard_type)
+            return self._relation(leaf)
         if guard_type in _torch.EXPRESSION_GUARDS:
             return self._expressions(leaf.verbose_code_parts(), guard_type)
         asked = Asked(guard_type, leaf.verbose_code_parts(), source, value, self.scope, self.code, raised or None)
         return leaves.failures(asked)
 
-    def _relation(self, leaf: Any, guard_type: str) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
+    def _relation(self, leaf: Any) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
         # One relation hangs as the same leaf at each of its values, and its text names them all.
         if any(leaf is asked for asked in self.asked_relations):
             return
         self.asked_relations.append(leaf)
         for text in leaf.verbose_code_parts():
-            yield from misses.relation(guard_type, text, self.scope)
+            yield from misses.relation(text, self.scope)
 
     def _expressions(self, texts: Iterable[str], guard_type: str) -> Iterator[Failure]:
         for text in texts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,38 +12,46 @@ from compilescope.record import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ALIASING: Final = re.compile(r"^check_no_aliasing\((?P<sources>.+)\)$", re.DOTALL)
 _LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 
 
-def relation(guard_type: str, text: str, scope: dict[str, Any]) -> Iterator[Failure]:
-    """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort."""
+def relation(text: str, scope: dict[str, Any]) -> Iterator[Failure]:
+    """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort.
+
+    Its values are written in full: ``list(dict.keys(d))[11] is x`` speaks of a key, not of the dict.
+    """
     expression, comment = expressions.split(text)
-    found = _ALIASING.match(expression)
-    names = [s.text for s in expressions.symbols(expression)]
+    if expressions.compiled(expression) is None:
+        return
+    match ast.parse(expression, mode="eval").body:
+        case ast.Call(func=ast.Name(id="check_no_aliasing"), args=values):
+            names = [ast.unparse(value) for value in values]
+            pairs = [(a, b) for index, a in enumerate(names) for b in names[index + 1 :]]
+            expected, actual, must_be_one = "different tensors", "one tensor for both", False
+        case ast.Compare(left=left, ops=[ast.Is()], comparators=[right]):
+            pairs = [(ast.unparse(left), ast.unparse(right))]
+            expected, actual, must_be_one = "one object for both", "two objects", True
+        case _:
+            return
+    for first, second in pairs:
+        if _are_one(first, second, scope) is (not must_be_one):
+            yield Failure(
+                source=f"{describe.source(first)}, {describe.source(second)}",
+                guard=describe.shorten(describe.source(expression), 200),
+                expected=expected,
+                actual=actual,
+                where=describe.location_in(comment),
+                guard_type="OBJECT_ALIASING" if must_be_one else "NO_TENSOR_ALIASING",
+                part="aliasing",
+            )
+
+
+def _are_one(first: str, second: str, scope: dict[str, Any]) -> bool | None:
+    """Whether two expressions are one object now; None where one cannot be reached, which is told elsewhere."""
     try:
-        values = [expressions.evaluate(name, scope) for name in names]
+        return expressions.evaluate(first, scope) is expressions.evaluate(second, scope)
     except Exception:  # noqa: BLE001 (a value out of reach is reported where it is missing)
-        return
-    if found is not None:
-        pairs = ((a, b) for i, a in enumerate(names) for b in names[i + 1 :])
-        same = [(a, b) for a, b in pairs if values[names.index(a)] is values[names.index(b)]]
-        expected, actual = "different tensors", "one tensor for both"
-    elif guard_type == "OBJECT_ALIASING" and len(names) == 2:  # noqa: PLR2004 (a relation between two)
-        same = [(names[0], names[1])] if values[0] is not values[1] else []
-        expected, actual = "one object for both", "two objects"
-    else:
-        return
-    for first, second in same:
-        yield Failure(
-            source=f"{describe.source(first)}, {describe.source(second)}",
-            guard=describe.source(expression),
-            expected=expected,
-            actual=actual,
-            where=describe.location_in(comment),
-            guard_type=guard_type,
-            part="aliasing",
-        )
+        return None
 
 
 def invalidated(reason: str) -> Failure:
