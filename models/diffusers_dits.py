@@ -103,14 +103,15 @@ class Dit:
             settings = {**self.tiny, **tiny} if size == "tiny" else self.full
             model: torch.nn.Module = getattr(diffusers, self.class_name)(**settings)
         if self.declare_blocks:
-            model._repeated_blocks = list(self.blocks)  # noqa: SLF001 (what compile_repeated_blocks reads)
+            # What compile_repeated_blocks reads.
+            model._repeated_blocks = list(self.blocks)  # type: ignore[assignment]  # noqa: SLF001
         return model.eval()
 
     def call(self, model: torch.nn.Module, size: Size) -> torch.Tensor:
         """Run the model at ``size`` without gradients and return its output tensor or first list item."""
         config: Mapping[str, Any] = model.config  # type: ignore[assignment]
         with torch.no_grad():
-            output = model(**self.inputs(size, config), return_dict=False)[0]
+            output: torch.Tensor | list[torch.Tensor] = model(**self.inputs(size, config), return_dict=False)[0]
         return output[0] if isinstance(output, list) else output
 
 

@@ -1,0 +1,70 @@
+"""``torch.nn.functional.scaled_dot_product_attention`` as a backend."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import torch
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from models.attention.geometry import Geometry
+    from models.attention.masking import AttentionMetadata
+
+_LOGGER: Final = logging.getLogger(__name__)
+_PADDING_RANK: Final = 2
+
+
+def has_fused_grouped_kernel(query: torch.Tensor, mask: torch.Tensor | None) -> bool:
+    """Say whether a fused kernel takes grouped heads as they are.
+
+    On CUDA only the flash kernel does, and it takes half precision and no mask; with
+    ``enable_gqa`` and neither, torch would fall back to its unfused composite.
+    """
+    return query.device.type != "cuda" or (mask is None and query.dtype in {torch.bfloat16, torch.float16})
+
+
+@dataclass(frozen=True)
+class SdpaAttention:
+    """Attention by torch's own dispatcher.
+
+    Attributes:
+        geometry: heads and scale.
+        native_groups: whether key and value keep their own number of heads; None means where a
+            fused kernel takes them so.
+    """
+
+    geometry: Geometry
+    native_groups: bool | None = None
+    wants_packing = False
+
+    def __call__(
+        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: AttentionMetadata | None = None
+    ) -> torch.Tensor:
+        """Attend; shapes as the package says. Rows whose keys are all masked are not defined."""
+        mask = None if metadata is None else metadata.effective_mask
+        if mask is not None and mask.dim() == _PADDING_RANK:
+            mask = mask[:, None, None, :]
+        native = self.native_groups
+        if native is None:
+            native = has_fused_grouped_kernel(query, mask)
+        grouped = self.geometry.group > 1
+        if grouped and not native:
+            key, value = self._expand(key), self._expand(value)
+        out = functional.scaled_dot_product_attention(
+            query.transpose(1, 2),
+            key.transpose(1, 2),
+            value.transpose(1, 2),
+            attn_mask=mask,
+            scale=self.geometry.scale,
+            enable_gqa=grouped and native,
+        )
+        return out.transpose(1, 2)
+
+    def _expand(self, x: torch.Tensor) -> torch.Tensor:
+        # A logger call cannot be traced: unguarded, it is a graph break, and an error under fullgraph.
+        if not torch.compiler.is_compiling():
+            _LOGGER.debug("no fused kernel takes grouped heads here; repeating each %d times", self.geometry.group)
+        return x.repeat_interleave(self.geometry.group, dim=2)
