@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from compilescope.record import Compilation, EntryMiss, Failure, Recompile, Recording
 
+_CLASSES: Final = ("module_type", "type", "tensor_type")
 _ZERO_ONE: Final = ("0", "1")
 _PROPERTY: Final = re.compile(
     r"(?:\.(?:size|stride|dim|storage_offset)\(\)(?:\[\d+\])?|\.(?:dtype|device|requires_grad|_base))$"
@@ -311,8 +312,16 @@ def explain_recompile(recompile: Recompile) -> Recompile:
 
 
 def _decisive_first(roots: Sequence[Failure]) -> tuple[Failure, ...]:
-    """Put what general shapes would not have avoided before what they would, and bounds, which say least, last."""
-    return tuple(sorted(roots, key=lambda f: (KINDS[f.kind or "unknown"].shape_driven, f.kind == "bound")))
+    """Put what general shapes would not have avoided before what they would, and bounds, which say least, last.
+
+    Of the former another class comes first: modules of another class tend to differ in a flag beside it, too.
+    """
+
+    def rank(failure: Failure) -> tuple[bool, bool, bool]:
+        shape_driven = KINDS[failure.kind or "unknown"].shape_driven
+        return shape_driven, failure.kind == "bound", failure.kind not in _CLASSES
+
+    return tuple(sorted(roots, key=rank))
 
 
 def _alternatives(closest: str, roots: Mapping[str, tuple[Failure, ...]]) -> tuple[str, ...]:

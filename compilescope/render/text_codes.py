@@ -13,6 +13,7 @@ from compilescope.render.text_screen import Block, Line, Section, styled
 from compilescope.render.words import (
     axes_note,
     clip,
+    clip_pair,
     clip_path,
     is_relation,
     kind_of,
@@ -196,8 +197,10 @@ def _is_shape(cause: Failure) -> bool:
 def _pair(source: str, pair: tuple[str, str], *, short: bool) -> str:
     expected, actual = pair[0], values_alone(*pair)
     if short:
-        expected = clip(expected, _RELATION if is_relation(source, expected) else _VALUE)
-        actual = clip(actual, _VALUE)
+        if is_relation(source, expected):
+            expected, actual = clip(expected, _RELATION), clip(actual, _VALUE)
+        else:
+            expected, actual = clip_pair(expected, actual, _VALUE)
     return f"{expected} -> {actual}"
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _DOTS: Final = "..."
 _BETWEEN: Final = ", "
+_DOTTED: Final = re.compile(r"[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<\w+>))+")
 _RESUME: Final = re.compile(r"torch_dynamo_resume_in_.*_at_(\d+)$")
 
 
@@ -42,6 +43,32 @@ def clip_path(path: str, width: int) -> str:
     while cell_len(kept) > width - len(_DOTS) and len(kept) > 1:
         kept = kept[1:]
     return _DOTS + kept[max(kept.find("/"), 0) :]
+
+
+def clip_pair(expected: str, actual: str, width: int) -> tuple[str, str]:
+    """Cut two values where they are read side by side, and not where they differ.
+
+    Class names in full differ at their ends: what both begin with goes first, then the beginning.
+    """
+    if max(cell_len(expected), cell_len(actual)) <= width:
+        return expected, actual
+    if not (_DOTTED.fullmatch(expected) and _DOTTED.fullmatch(actual)):
+        return clip(expected, width), clip(actual, width)
+    parts, others = expected.split("."), actual.split(".")
+    while len(parts) > 1 and len(others) > 1 and parts[0] == others[0]:
+        del parts[0], others[0]
+    return _clip_dotted(".".join(parts), width), _clip_dotted(".".join(others), width)
+
+
+def _clip_dotted(name: str, width: int) -> str:
+    """Cut a dotted name at its start, between two words where it can be."""
+    if cell_len(name) <= width:
+        return name
+    words = name.split(".")
+    while len(words) > 1 and cell_len(".".join(words)) > width - len(_DOTS):
+        del words[0]
+    kept = ".".join(words)
+    return clip(_DOTS + kept if len(kept) < len(name) else name, width)
 
 
 def seconds(value: float) -> str:

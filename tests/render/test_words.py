@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from compilescope.record import CodeObject
-from compilescope.render.words import axes_note, clip, clip_path, is_relation, plain, resume_line, seconds, values_alone
+from compilescope.render.words import (
+    axes_note,
+    clip,
+    clip_pair,
+    clip_path,
+    is_relation,
+    plain,
+    resume_line,
+    seconds,
+    values_alone,
+)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +67,21 @@ def test_a_resume_function_tells_its_line() -> None:
     named = CodeObject(id="r", qualname="M.torch_dynamo_resume_in_forward_at_702", file="m.py", line=1, resumes="p")
     assert resume_line(named) == "702"
     assert resume_line(CodeObject(id="r", qualname="M.forward", file="m.py", line=1, resumes="p")) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "width", "cut"),
+    [
+        ("a.b.Norm", "a.b.LuminaNorm", 20, ("a.b.Norm", "a.b.LuminaNorm")),
+        ("a.b.Norm", "a.b.LuminaNorm", 12, ("Norm", "LuminaNorm")),
+        ("one.package.Norm", "another.package.Norm", 16, ("one.package.Norm", "...package.Norm")),
+        ("a.build.<locals>.Norm", "a.build.<locals>.Other", 12, ("Norm", "Other")),
+        ("a.Norm", "a.ANormWithAVeryLongName", 12, ("Norm", "ANormWith...")),
+        ("1.5000000000000001", "1.5000000000000002", 12, ("1.5000000...", "1.5000000...")),
+        ("[1, 2, 3, 4, 5]", "a.b", 12, ("[1, 2, 3,...", "a.b")),
+    ],
+)
+def test_clip_pair_keeps_what_tells_two_classes_apart(
+    expected: str, actual: str, width: int, cut: tuple[str, str]
+) -> None:
+    assert clip_pair(expected, actual, width) == cut
