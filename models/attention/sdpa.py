@@ -46,13 +46,14 @@ class SdpaAttention:
         """Attend; shapes as the package says. Rows whose keys are all masked are not defined."""
         mask = None if metadata is None else metadata.effective_mask
         if mask is not None and mask.dim() == _PADDING_RANK:
-            mask = mask[:, None, None, :]
+            # Expanded in full, at no cost: to broadcast it, SDPA would ask whether the sequence has length 1.
+            mask = mask[:, None, None, :].expand(-1, self.geometry.heads, query.shape[1], -1)
         native = self.native_groups
         if native is None:
             native = has_fused_grouped_kernel(query, mask)
         grouped = self.geometry.group > 1
         if grouped and not native:
-            key, value = self._expand(key), self._expand(value)
+            key, value = self._expand(key, value)
         out = functional.scaled_dot_product_attention(
             query.transpose(1, 2),
             key.transpose(1, 2),
@@ -63,8 +64,9 @@ class SdpaAttention:
         )
         return out.transpose(1, 2)
 
-    def _expand(self, x: torch.Tensor) -> torch.Tensor:
+    def _expand(self, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        group = self.geometry.group
         # A logger call cannot be traced: unguarded, it is a graph break, and an error under fullgraph.
         if not torch.compiler.is_compiling():
-            _LOGGER.debug("no fused kernel takes grouped heads here; repeating each %d times", self.geometry.group)
-        return x.repeat_interleave(self.geometry.group, dim=2)
+            _LOGGER.debug("no fused kernel takes grouped heads here; repeating each %d times", group)
+        return key.repeat_interleave(group, dim=2), value.repeat_interleave(group, dim=2)
