@@ -52,6 +52,9 @@ def by_kind(call: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:
     spent: Counter[str] = Counter()
     launches: Counter[str] = Counter()
     for event in found.key_averages():
+        if not event.self_device_time_total:
+            # Calls into the driver, which are listed beside the kernels that they start.
+            continue
         kind = kind_of(event.key)
         spent[kind] += event.self_device_time_total / FORWARDS
         launches[kind] += event.count / FORWARDS

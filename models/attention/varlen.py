@@ -49,6 +49,9 @@ def varlen_attention(  # noqa: PLR0913 (two sequences, each with its boundaries 
     Returns:
         ``[Tq, H, D]``.
     """
+    if query.shape[0] == 0:
+        # The kernel refuses to be launched over nothing.
+        return query.new_empty(query.shape)
     if query.device.type == "cuda":
         options: dict[str, Any] = {"scale": scale}
         if _ASKS_FOR_GROUPS:

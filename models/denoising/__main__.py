@@ -20,7 +20,7 @@ from models.attention import BackendName
 from models.denoising.compare import run_arms
 from models.denoising.loop import Request
 from models.denoising.report import WIDTH, costs, distances, notes
-from models.denoising.results import Settings
+from models.denoising.results import Remedies, Settings
 from models.mammoth_moda2 import PRESETS, Transformer2DModel, build
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ _OWN_OPTIONS: Final = {"attention_backend": "--attention", "fused_qk_norm_rope":
     "--fused/--no-fused", default=True, help="Whether the fused norm and rotation may be used.  [default: on]"
 )
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of the model; JSON or text.")
-@click.option("--remedies", is_flag=True, help="Compile with backed_size_oblivious and without duck shapes.")
+@click.option("--remedies", type=click.Choice(get_args(Remedies)), default="none", show_default=True)
+@click.option("--inductor", multiple=True, metavar="NAME=VALUE", help="An option of Inductor; JSON or text.")
 @click.option("--control", is_flag=True, help="Also run the eager model with its norms' sums in another order.")
 @click.option("--repeat", type=int, default=1, show_default=True, help="Rounds of A B B A.")
 @click.option("--warmup", type=int, default=1, show_default=True, help="Steps of every turn that are not counted.")
@@ -69,6 +70,7 @@ def main(output: Path | None, **given: Any) -> None:  # noqa: ANN401 (click hand
             backend=given["backend"],
             control=given["control"],
             remedies=given["remedies"],
+            compile_options=_inductor(given),
             rounds=given["repeat"],
             warmup=given["warmup"],
         )
@@ -153,10 +155,27 @@ def _assignment(text: str) -> tuple[str, Any]:
         problem = f"{name!r} is no setting of the model; there are {', '.join(known)}."
     if problem is not None:
         raise click.BadParameter(problem, param_hint="--set")
+    return name, _value(value)
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 (any JSON)
     try:
-        return name, json.loads(value)
+        return json.loads(text)
     except json.JSONDecodeError:
-        return name, value
+        return text
+
+
+def _inductor(given: dict[str, Any]) -> dict[str, Any]:
+    """Read Inductor's options as keyword arguments of ``torch.compile``, none if there are none."""
+    parts = [text.partition("=") for text in given["inductor"]]
+    problem = None
+    if parts and given["backend"] != "inductor":
+        problem = f"the backend {given['backend']} has no options of Inductor's."
+    elif wrong := [name for name, equals, _ in parts if not equals]:
+        problem = f"{wrong[0]!r} is not NAME=VALUE."
+    if problem is not None:
+        raise click.BadParameter(problem, param_hint="--inductor")
+    return {"options": {name: _value(value) for name, _, value in parts}} if parts else {}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from models.denoising.control import norm_reduction_in_lanes
 from models.denoising.decoder import decode, saturated
 from models.denoising.loop import denoise, require_fit
 from models.denoising.results import Against, Arm, Comparison, Measured, Settings
-from models.mammoth_moda2 import tables
+from models.mammoth_moda2 import leave_sizes_free, tables
 from models.regional import regionally_compile, restore_eager
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def run_arms(model: Transformer2DModel, requests: Sequence[Request], settings: S
     turns: dict[ArmName, list[_Turn]] = {name: [] for name in names}
     torch.compiler.reset()
     patch = shapes.patch(REMEDIES)  # type: ignore[attr-defined]  # torch puts it there at run time
-    with patch if settings.remedies else contextlib.nullcontext():
+    with patch if settings.remedies == "settings" else contextlib.nullcontext():
         for name in timing.abba(names, settings.rounds):
             turns[name].append(_turn(name, model, requests, axes, settings))
     return _comparison(model, requests, settings, turns)
@@ -107,10 +107,13 @@ def _dressed(name: ArmName, model: Transformer2DModel, settings: Settings) -> It
             yield changed
     elif name == "compiled":
         options = {"dynamic": True, "fullgraph": True, "backend": settings.backend, **settings.compile_options}
+        marks = leave_sizes_free(model) if settings.remedies == "marks" else []
         try:
             yield regionally_compile(model, strict=True, **options)
         finally:
             restore_eager(model)
+            for mark in marks:
+                mark.remove()
     else:
         yield 0
 

@@ -13,6 +13,7 @@ from models.denoising.measures import Difference
 from models.denoising.timing import abba, warm_step
 
 ArmName = Literal["eager", "compiled", "control"]
+Remedies = Literal["none", "settings", "marks"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +23,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         backend: of ``torch.compile``.
         compile_options: further keyword arguments of ``torch.compile``, beside ``dynamic=True, fullgraph=True``.
         control: also run the control arm.
-        remedies: compile with ``backed_size_oblivious=True`` and ``use_duck_shape=False``.
+        remedies: against graphs for special sizes: ``settings`` are ``backed_size_oblivious=True`` and
+            ``use_duck_shape=False``, ``marks`` those of :func:`models.mammoth_moda2.leave_sizes_free`.
         rounds: turns of every arm, halved: A B B A is one round.
         warmup: steps at a turn's beginning that are not among the warm ones.
 
@@ -33,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     backend: str = "inductor"
     compile_options: dict[str, Any] = {}
     control: bool = False
-    remedies: bool = False
+    remedies: Remedies = "none"
     rounds: int = 1
     warmup: int = 1
 

@@ -45,7 +45,7 @@ from models.denoising import (
     warm_step,
 )
 from models.denoising.__main__ import main
-from models.mammoth_moda2 import build, tables
+from models.mammoth_moda2 import build, free_sizes, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -455,11 +455,34 @@ def test_remedies_are_on_while_compiling_and_off_behind() -> None:
         return graph
 
     before = state()
-    settings = Settings(remedies=True, compile_options={"backend": backend})
+    settings = Settings(remedies="settings", compile_options={"backend": backend})
     found = run_arms(build("tiny", **SMALL), [request(steps=1)], settings)
     assert states == [(True, False)] * 2
     assert state() == before != states[0]
     assert found.arms[1].measured[0].step_seconds is None  # its only step is warm-up
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.skipif(not free_sizes.SUPPORTED, reason="this torch cannot be told a least size")
+def test_marks_leave_one_token_to_the_same_graphs_and_are_gone_behind() -> None:
+    model = build("tiny", **SMALL)
+    requests = [request(text_len=text_len, steps=1) for text_len in (7, 1)]
+    found = run_arms(model, requests, Settings(remedies="marks", backend="eager"))
+    assert [one.compiles for one in found.arms[1].measured] == [2, 0]
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_options_of_inductor_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    handed: list[Any] = []
+
+    def run(model: Any, requests: Any, settings: Settings) -> None:
+        handed.append(settings.compile_options)
+        msg = "far enough"
+        raise ValueError(msg)
+
+    monkeypatch.setattr("models.denoising.__main__.run_arms", run)
+    command("--backend", "inductor", "--inductor", "epilogue_fusion=false", "--inductor", "a.b=text")
+    assert handed == [{"options": {"epilogue_fusion": False, "a.b": "text"}}]
 
 
 @pytest.mark.parametrize(
@@ -496,14 +519,14 @@ def strict_json(data: bytes) -> dict[str, Any]:
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_the_command_prints_two_tables_and_writes_json(tmp_path: Path) -> None:
     file = tmp_path / "found.json"
-    done = command("--request", "128x112x77", "--request", "160x112x33", "--remedies", "--json", str(file))
+    done = command("--request", "128x112x77", "--request", "160x112x33", "--remedies", "settings", "--json", str(file))
     assert done.exit_code == 0, done.output
     for words in ("128x112x77", "160x112x33", "compiled", "ms/step p50", "not measured", "PSNR dB", "rel L2"):
         assert words in done.output
     found = strict_json(file.read_bytes())
     assert found["order"] == ["eager", "compiled", "compiled", "eager"]
     assert found["model"]["num_layers"] == 1
-    assert found["settings"]["remedies"] is True
+    assert found["settings"]["remedies"] == "settings"
     assert [one["request"]["height"] for one in found["arms"][0]["measured"]] == [128, 160]
     assert [one["compiles"] for one in found["arms"][1]["measured"]] == [2, 0]
     assert found["arms"][0]["measured"][0]["peak_bytes"] is None
@@ -537,6 +560,9 @@ def test_the_command_exits_1_where_an_arm_raised() -> None:
         (("--steps", "0"), "A run has at least 1 step, not 0."),
         (("--repeat", "0"), "Arms take turns at least once, not 0 times."),
         (("--warmup", "-1"), "0 steps or more are left out to warm up, not -1."),
+        (("--inductor", "epilogue_fusion=false"), "the backend eager has no options of Inductor's."),
+        (("--inductor", "epilogue_fusion", "--backend", "inductor"), "'epilogue_fusion' is not NAME=VALUE."),
+        (("--remedies", "hope"), "'hope' is not one of"),
         (("--json", "/no/such/folder/found.json"), "/no/such/folder is no folder."),
     ],
 )
