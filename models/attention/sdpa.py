@@ -48,21 +48,26 @@ class SdpaAttention:
         if mask is not None and mask.dim() == _PADDING_RANK:
             # Expanded in full, at no cost: to broadcast it, SDPA would ask whether the sequence has length 1.
             mask = mask[:, None, None, :].expand(-1, self.geometry.heads, query.shape[1], -1)
-        native = self.native_groups
-        if native is None:
-            native = has_fused_grouped_kernel(query, mask)
-        grouped = self.geometry.group > 1
-        if grouped and not native:
-            key, value = self._expand(key, value)
+        enable_gqa = False
+        # Branches, not one expression: Dynamo may take the numbers of heads for symbols, what is computed from
+        # them is then one too, and SDPA takes no symbolic flag.
+        if self.geometry.group > 1:
+            if self._is_native(query, mask):
+                enable_gqa = True
+            else:
+                key, value = self._expand(key, value)
         out = functional.scaled_dot_product_attention(
             query.transpose(1, 2),
             key.transpose(1, 2),
             value.transpose(1, 2),
             attn_mask=mask,
             scale=self.geometry.scale,
-            enable_gqa=grouped and native,
+            enable_gqa=enable_gqa,
         )
         return out.transpose(1, 2)
+
+    def _is_native(self, query: torch.Tensor, mask: torch.Tensor | None) -> bool:
+        return has_fused_grouped_kernel(query, mask) if self.native_groups is None else self.native_groups
 
     def _expand(self, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         group = self.geometry.group

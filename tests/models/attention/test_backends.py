@@ -164,6 +164,20 @@ def test_expansion_is_traced_whole_and_silent() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.parametrize("kv_heads", [1, 2, 6])
+@pytest.mark.parametrize("name", ["sdpa", "flash"])
+def test_backend_is_traced_whole_for_any_grouping(name: str, kv_heads: int) -> None:
+    """Under ``dynamic=True`` Dynamo takes the ints of a plain object for symbols, the numbers of heads too."""
+    import torch
+
+    attend = backend(name, kv_heads)
+    compiled = torch.compile(type(attend).__call__, backend="eager", fullgraph=True, dynamic=True)
+    for tokens in (5, 7):
+        inputs = heads(tokens, HEADS, 1), heads(tokens, kv_heads, 2), heads(tokens, kv_heads, 3)
+        assert close(compiled(attend, *inputs), attend(*inputs))
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     ("name", "mode", "kind"),
     [
