@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 FORWARDS: Final = 5
 # By what their names contain; the first that fits counts.
 KINDS: Final = {
+    "compiled pointwise and reductions": ("triton_",),
     "attention": ("flash", "fmha", "attention", "sdpa"),
     "norm and rotation, fused": ("_qk_norm_rope", "norm_rope"),
     "matrix products": ("gemm", "nvjet", "cutlass", "matmul", "cublas", "splitk"),
     "copies": ("memcpy", "memset", "copy_kernel", "copy_device"),
-    "compiled pointwise and reductions": ("triton_",),
 }
 OTHER: Final = "eager pointwise and reductions"
 
