@@ -46,7 +46,8 @@ _KINDS: Final = (
         SHAPE,
         "Sizes 0 and 1 get a graph of their own even when the dimension is dynamic.",
         "torch._dynamo.decorators.mark_unbacked on this dimension, "
-        "or torch.fx.experimental._config.backed_size_oblivious = True, or keep 0 and 1 off the compiled path",
+        "or torch.fx.experimental._config.backed_size_oblivious = True (Inductor may ask for the size again), "
+        "or keep 0 and 1 off the compiled path",
     ),
     Kind(
         "rank",

@@ -143,6 +143,9 @@ def test_users_line_is_read_from_a_comment_with_and_without_its_text() -> None:
     bare = describe.location_in("# _dynamo/output_graph.py:1135 in init_ambient_guards")
     assert bare is not None
     assert (bare.file, bare.line) == ("torch/_dynamo/output_graph.py", 1135)
+    alone = describe.location_in("# (_dynamo/guards.py:12 in f) and (_dynamo/guards.py:12 in f)")
+    assert alone is not None
+    assert (alone.file, alone.line, alone.function) == ("torch/_dynamo/guards.py", 12, "f")
     assert describe.location_in("(HINT: type Linear)") is None
 
 

@@ -19,6 +19,9 @@ EXAMPLE = ROOT / "examples" / "mammoth_moda2.py"
 COMMANDS = re.findall(r"^    (compilescope report .*)$", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
+DOCUMENT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+
+
 def report(command: str) -> dict[str, Any]:
     """Run a command of the example's docstring and return its recording."""
     arguments = shlex.split(command)[1:]
@@ -84,3 +87,16 @@ def test_with_remedies_every_axis_is_free(remedies: str) -> None:
     kinds = {cause["kind"] for cause in only["causes"]}
     assert kinds == {"module_type", "module_attr", "none_vs_value"}
     assert {point["status"] for point in recording["sweeps"][0]["points"]} == {"ok"}
+
+
+def test_the_document_shows_the_same_commands() -> None:
+    shown = re.findall(r"^    (compilescope report .*)$", DOCUMENT, flags=re.MULTILINE)
+    assert shown == COMMANDS
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_python_of_the_document_runs() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 (our own document)
+    assert tuple(names["velocity"].shape) == (1, 16, 14, 32)
