@@ -9,7 +9,7 @@ import torch
 
 from models.attention.masking import AttentionMetadata, Packing
 from models.attention.sdpa import SdpaAttention
-from models.attention.varlen import even_boundaries, opaque_attention, varlen_attention
+from models.attention.varlen import dense_attention, even_boundaries, opaque_attention, varlen_attention
 
 if TYPE_CHECKING:
     from models.attention.geometry import Geometry
@@ -55,21 +55,8 @@ class FlashAttention:
         return self._masked(query, key, value, metadata.effective_mask)
 
     def _dense(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        if self.opaque_dense:
-            return opaque_attention(query, key, value, self.geometry.scale)
-        samples, queries = query.shape[:2]
-        keys = key.shape[1]
-        out = varlen_attention(
-            query.flatten(0, 1),
-            key.flatten(0, 1),
-            value.flatten(0, 1),
-            even_boundaries(samples, queries, query.device),
-            even_boundaries(samples, keys, query.device),
-            longest_query=queries,
-            longest_key=keys,
-            scale=self.geometry.scale,
-        )
-        return out.view(samples, queries, *out.shape[1:])
+        attend = opaque_attention if self.opaque_dense else dense_attention
+        return attend(query, key, value, self.geometry.scale)
 
     def _masked(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Find the unmasked tokens on the device. ``nonzero`` has a size that no graph knows before it runs."""

@@ -88,7 +88,8 @@ def even_boundaries(samples: int, length: int, device: torch.device) -> torch.Te
     return torch.arange(samples + 1, device=device, dtype=torch.int32) * length
 
 
-def _opaque(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+def dense_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+    """Attend among all tokens of each sample. Shapes as a backend's."""
     samples, queries = query.shape[:2]
     keys = key.shape[1]
     out = varlen_attention(
@@ -101,7 +102,11 @@ def _opaque(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: 
         longest_key=keys,
         scale=scale,
     )
-    return out.contiguous().view(query.shape)
+    return out.view(samples, queries, *out.shape[1:])
+
+
+def _opaque(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+    return dense_attention(query, key, value, scale).contiguous()
 
 
 torch.library.impl(_OPAQUE, "CPU", _opaque)

@@ -8,7 +8,7 @@ modules and parameters are those of the published checkpoint.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import torch
 from diffusers.configuration_utils import ConfigMixin, register_to_config
@@ -18,6 +18,7 @@ from torch import nn
 
 from models.attention import Geometry, make_attention
 from models.mammoth_moda2.block import TransformerBlock
+from models.mammoth_moda2.checks import MOST_REFERENCES, check_extent, check_inputs
 from models.mammoth_moda2.embedding import WIDEST_CONDITION, TimestepCaptionEmbedding, patchify, unpatchify
 from models.mammoth_moda2.rope import AxisTables, Grid, Rotary, look_up, text_positions, with_table
 from models.mammoth_moda2.sequence import MaskPublishing, Sample, pad_rows, publish_mask, text_lengths
@@ -26,11 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from models.attention import AttentionMetadata, BackendName
-
-    References = Sequence[Sequence[torch.Tensor]]
-
-MOST_REFERENCES: Final = 5
-_LATENT_RANK: Final = 4
+    from models.mammoth_moda2.checks import References
 
 
 @dataclass(frozen=True)
@@ -174,14 +171,17 @@ class Transformer2DModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # diff
                 longer than the tables.
         """
         references = ref_image_hidden_states or [[]] * hidden_states.shape[0]
-        self._validate(hidden_states, text_hidden_states, references, return_dict=return_dict)
+        if return_dict:
+            msg = "there is one output: return_dict=True is not supported"
+            raise ValueError(msg)
+        check_inputs(hidden_states, text_hidden_states, references, self.patch_size)
         image_grid = self._grid(hidden_states)
         lengths = text_lengths(text_hidden_states, text_attention_mask)
         samples = [
             Sample(length, tuple(self._grid(ref) for ref in refs), image_grid)
             for length, refs in zip(lengths, references, strict=True)
         ]
-        _check_extent(samples, freqs_cis)
+        check_extent(samples, freqs_cis)
         temb, text = self.time_caption_embed(timestep, text_hidden_states)
         given = Conditions(samples, freqs_cis, temb)
         text = self._refine_text(text, given)
@@ -260,38 +260,6 @@ class Transformer2DModel(ModelMixin, ConfigMixin):  # type: ignore[misc]  # diff
     def _rotary(self, given: Conditions, positions: Sequence[torch.Tensor], padded: int, dtype: torch.dtype) -> Rotary:
         rotary = look_up(given.tables, positions, padded)
         return with_table(rotary, activation_dtype=dtype) if self.fused_qk_norm_rope else rotary
-
-    def _validate(self, latent: torch.Tensor, text: torch.Tensor, references: References, *, return_dict: bool) -> None:
-        if return_dict:
-            problem = "there is one output: return_dict=True is not supported"
-        elif latent.dim() != _LATENT_RANK:
-            problem = f"a latent is [batch, channels, height, width], not {list(latent.shape)}"
-        elif latent.shape[0] != text.shape[0]:
-            problem = f"{latent.shape[0]} latents cannot have {text.shape[0]} texts"
-        elif len(references) != latent.shape[0]:
-            problem = f"{latent.shape[0]} latents cannot have {len(references)} lists of reference images"
-        elif any(len(refs) > MOST_REFERENCES for refs in references):
-            problem = f"a sample has at most {MOST_REFERENCES} reference images"
-        elif cut := self._uncuttable(latent, references):
-            problem = f"{cut} cannot be cut into patches of {self.patch_size} x {self.patch_size}"
-        else:
-            return
-        raise ValueError(problem)
-
-    def _uncuttable(self, latent: torch.Tensor, references: References) -> str | None:
-        for image in (latent, *(ref for refs in references for ref in refs)):
-            height, width = image.shape[-2:]
-            if height % self.patch_size or width % self.patch_size:
-                return f"a latent of {height} x {width}"
-        return None
-
-
-def _check_extent(samples: Sequence[Sample], tables: AxisTables) -> None:
-    axes = zip(("positions", "rows", "columns"), zip(*(s.extent for s in samples), strict=True), tables, strict=True)
-    for axis, needed, (cos, _) in axes:
-        if max(needed) > cos.shape[0]:
-            msg = f"the rotary tables hold {cos.shape[0]} {axis}, and this request needs {max(needed)}"
-            raise ValueError(msg)
 
 
 def own(x: torch.Tensor) -> torch.Tensor:
