@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
 
+from models.mammoth_moda2.checks import check_extent
+from models.mammoth_moda2.rope import Grid
+from models.mammoth_moda2.sequence import Sample
+
 if TYPE_CHECKING:
     from models.mammoth_moda2 import AxisTables, Transformer2DModel
 
@@ -84,16 +88,13 @@ class Request:
 
 
 def require_fit(request: Request, tables: AxisTables) -> None:
-    """Refuse a request that has more positions than ``tables``; on CUDA the look-up would end the process' context.
+    """Refuse a request that reaches past the end of ``tables``.
 
     Raises:
-        ValueError: it has.
+        ValueError: it does.
     """
-    needed = (request.text_len + 1, request.height // TOKEN_PIXELS, request.width // TOKEN_PIXELS)
-    for need, (cos, _), name in zip(needed, tables, ("positions", "rows", "columns"), strict=True):
-        if need > cos.shape[0]:
-            msg = f"the request {request} needs {need} {name}, and the model's tables have {cos.shape[0]}"
-            raise ValueError(msg)
+    image = Grid(request.height // TOKEN_PIXELS, request.width // TOKEN_PIXELS)
+    check_extent([Sample(request.text_len, (), image)], tables)
 
 
 def seeded_noise(request: Request, channels: int) -> torch.Tensor:
@@ -126,7 +127,7 @@ def denoise(
         The latent ``[1, in_channels, H/8, W/8]``, float32 on the model's device; an inference tensor.
 
     Raises:
-        ValueError: the request needs more positions than there are.
+        ValueError: the request reaches past the end of the tables.
     """
     require_fit(request, tables)
     weight = next(model.parameters())

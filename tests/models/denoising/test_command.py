@@ -75,7 +75,7 @@ def test_options_of_inductor_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--height", "100"), "Height and width are positive multiples of 16 pixels, not 100 x 256."),
         (("--request", "64x64"), "'64x64' is not HEIGHTxWIDTHxTEXT_LEN, such as 1024x768x77."),
         (("--request", "64x64x5", "--width", "64"), "--request stands in place of --height"),
-        (("--text-len", "5000"), "needs 5001 positions"),
+        (("--text-len", "5000"), "The rotary tables hold 1024 positions, and this request needs 5001."),
         (("--device", "tpu"), "'tpu' is not cpu, cuda or cuda:N."),
         (("--device", "cuda:99"), "cuda:99 is not there"),
         (("--set", "depth=3"), "'depth' is no setting of the model"),

@@ -98,7 +98,7 @@ def test_marks_leave_one_token_to_the_same_graphs_and_are_gone_behind() -> None:
     ("requests", "settings", "sentence"),
     [
         ([], {}, "there is no request"),
-        ([request(text_len=5000)], {}, "5001 positions"),
+        ([request(text_len=5000)], {}, "1024 positions, and this request needs 5001"),
         ([request()], {"control": True}, "60 elements"),
     ],
 )
