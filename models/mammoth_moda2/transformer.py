@@ -266,6 +266,6 @@ def own(x: torch.Tensor) -> torch.Tensor:
     """Return ``x`` as a tensor that is no view.
 
     A ``Linear`` returns a view of its flat product, a block a tensor of its own: unless views are not
-    tracked (``torch.inference_mode``), Dynamo compiles the same block once for each.
+    tracked (``torch.inference_mode``), Dynamo up to torch 2.14 compiles the same block once for each.
     """
     return x.clone()
