@@ -105,13 +105,20 @@ def _blocks(model: torch.nn.Module, names: Collection[str]) -> list[torch.nn.Mod
     found: dict[torch.nn.Module, None] = {}
     for path, module in model.named_modules(remove_duplicate=False):
         chain = _chain(module)
-        listed = [inner for inner in chain if type(inner).__name__ in names]
+        listed = [inner for inner in chain if _class_name(inner) in names]
         parent, _, leaf = path.rpartition(".")
         if listed:
             found[listed[-1]] = None
         elif leaf.isdecimal() and parent.rpartition(".")[2] in lists:
             found[chain[-1]] = None
     return list(found)
+
+
+def _class_name(module: torch.nn.Module) -> str:
+    """Return the name of a module's class; of one that FSDP2's ``fully_shard`` derived, the name of what it was."""
+    bases = type(module).__bases__
+    sharded = bases[0].__name__ == "FSDPModule"
+    return (bases[-1] if sharded else type(module)).__name__
 
 
 def _chain(module: torch.nn.Module) -> list[torch.nn.Module]:

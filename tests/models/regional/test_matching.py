@@ -146,3 +146,25 @@ def test_a_block_with_a_part_called_module_is_compiled_whole(calls: Calls) -> No
 
     assert regionally_compile(Model(block)) == 1
     assert "forward" in vars(block)
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch is built without distributed")
+def test_a_sharded_block_is_the_block_that_it_was() -> None:
+    """``fully_shard`` derives a class of another name; it gathers in hooks, which stay outside the graph."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model = build()
+    expected = run(model)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        for block in model.blocks:
+            fully_shard(block, mesh=init_device_mesh("cpu", (1,)))
+        with compilescope.observe(["Block.forward", "Single.forward"]) as scope:
+            assert regionally_compile(model, backend="eager", dynamic=True, fullgraph=True) == len(model.blocks)
+            torch.testing.assert_close(run(model), expected)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert {target.status for target in scope.recording.targets} == {"compiled"}
+    assert not scope.recording.graph_breaks
