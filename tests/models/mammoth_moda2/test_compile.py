@@ -108,10 +108,12 @@ def test_with_oblivious_sizes_two_graphs_serve_one_token_and_two_images_too(atte
 @pytest.mark.no_shape_recompile(TARGET)
 @pytest.mark.compile_budget(TARGET, compiles=2, kinds=KINDS, graph_breaks=0)
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler on a CPU")
-def test_unbacked_sizes_hold_under_inductor() -> None:
-    model = compiled("inductor")
+@pytest.mark.parametrize(("attention", "publishing"), [("sdpa", "auto"), ("flash", "padding")])
+def test_unbacked_sizes_hold_under_inductor(attention: str, publishing: str) -> None:
+    settings = {"attention_backend": attention, "mask_publishing": publishing}
+    model = compiled("inductor", **settings)
     leave_sizes_free(model)
-    assert is_eager_s(model, [(SQUARE, 1, 1), (WIDE, 0, 2), (TALL, 77, 1), (SQUARE, 4, 2)])
+    assert is_eager_s(model, [(SQUARE, 1, 1), (WIDE, 0, 2), (TALL, 77, 1), (SQUARE, 4, 2)], **settings)
 
 
 @pytest.mark.no_shape_recompile(TARGET, broken="dynamic=True makes graphs of their own for sizes 0 and 1")

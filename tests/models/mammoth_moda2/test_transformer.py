@@ -98,13 +98,26 @@ def test_reference_images_of_unequal_number_and_size_are_each_their_own(
 ) -> None:
     model = build(attention_backend=name, mask_publishing=publishing)
     references = [[random(16, 4, 6), random(16, 2, 2, seed=6)], [random(16, 6, 2, seed=7)]]
-    latents, text = random(2, 16, 6, 14), random(2, 5, 64)
-    both = forward(model, batch=2, hidden_states=latents, text_hidden_states=text, ref_image_hidden_states=references)
+    whole = {
+        "hidden_states": random(2, 16, 6, 14),
+        "text_hidden_states": random(2, 5, 64),
+        "timestep": torch.tensor([100.0, 900.0]),
+    }
+    both = forward(model, batch=2, **whole, ref_image_hidden_states=references)
     for sample, refs in enumerate(references):
-        part = slice(sample, sample + 1)
-        own = forward(model, hidden_states=latents[part], text_hidden_states=text[part], ref_image_hidden_states=[refs])
-        torch.testing.assert_close(both[part], own, rtol=1e-5, atol=1e-6)
-    assert not torch.allclose(both, forward(model, batch=2, hidden_states=latents, text_hidden_states=text))
+        part = {argument: value[sample : sample + 1] for argument, value in whole.items()}
+        own = forward(model, **part, ref_image_hidden_states=[refs])
+        torch.testing.assert_close(both[sample : sample + 1], own, rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(both, forward(model, batch=2, **whole))
+
+
+def test_each_reference_is_marked_by_its_place_in_the_list(forward: Forward) -> None:
+    model, image = build(), random(16, 4, 4)
+    one, two = forward(model, ref_image_hidden_states=[[image]]), forward(model, ref_image_hidden_states=[[image] * 2])
+    with torch.no_grad():
+        model.image_index_embedding[1] += 1
+    assert torch.equal(forward(model, ref_image_hidden_states=[[image]]), one)
+    assert not torch.allclose(forward(model, ref_image_hidden_states=[[image] * 2]), two)
 
 
 def test_references_are_refined_by_their_own_refiner_and_told_apart_by_index(forward: Forward) -> None:
