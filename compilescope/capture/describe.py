@@ -194,7 +194,9 @@ def lengthen(short: str) -> str:
     return short
 
 
-_PLACE: Final = re.compile(r"#\s(?:(?P<text>.*?)\s{1,2}#\s)?\(?(?P<file>[^#]+?):(?P<line>\d+) in (?P<function>[^\s()]+)")
+_PLACE: Final = re.compile(
+    r"#\s(?:(?P<text>.*?)\s{1,2}#\s)?\(?(?P<file>[^#]+?):(?P<line>\d+) in (?P<function>[^\s()]+)"
+)
 
 
 @lru_cache(maxsize=4096)
