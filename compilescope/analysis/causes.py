@@ -177,6 +177,8 @@ def _contains_kind(failure: Failure) -> str:
 
 
 def _missing_kind(failure: Failure) -> str:
+    if failure.part == "submodule":
+        return "none_vs_value" if failure.actual_type == "NoneType" else "module_type"
     if failure.holder in ("module", "object"):
         return "attr_added"
     return "dict_keys" if failure.holder == "dict" else "guard_error"

@@ -169,7 +169,7 @@ _KINDS: Final = (
         "none_vs_value",
         "value",
         "An optional argument was None on one side and given on the other.",
-        "always pass {source}, for example an all-true mask, or expect one graph for each",
+        "give {source} a value always (an all-true mask, say), or expect one graph for each",
     ),
     Kind(
         "python_value",

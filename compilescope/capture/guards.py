@@ -168,7 +168,7 @@ class _Walk:
         """Return the failed gate that one of the expression's values lies under."""
         for root in self.found:
             # Where a dict has other keys, an expression that asks for one of the old raises.
-            if failure.raised or root.guard_type in _GATES or root.part in ("class", "missing"):
+            if failure.raised or root.guard_type in _GATES or root.part in ("class", "missing", "submodule"):
                 for name in failure.symbols:
                     if name == root.source or name.startswith((f"{root.source}.", f"{root.source}[")):
                         return root.source
@@ -177,13 +177,16 @@ class _Walk:
     def _note_missing(self, source: str, above: _Above) -> _Above:
         if above.missing:
             return above
+        instead = misses.no_submodule_but(source, self.scope)
+        name = describe.source(source)
         failure = Failure(
-            source=describe.source(source),
-            guard=f"{describe.source(source)} exists",
-            expected="present",
-            actual="absent",
+            source=name,
+            guard=f"{name} exists" if instead is None else f"{name} is a submodule",
+            expected="present" if instead is None else "a submodule",
+            actual="absent" if instead is None else describe.value(instead[0]),
             guard_type="MISSING",
-            part="missing",
+            part="missing" if instead is None else "submodule",
+            actual_type=None if instead is None else describe.type_name(instead[0]),
             holder=expressions.holder(source, self.scope, self.code),
         )
         cause = above.gate or above.length

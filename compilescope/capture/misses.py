@@ -12,6 +12,7 @@ from compilescope.record import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_SUBMODULE: Final = re.compile(r"(?P<owner>.*)\._modules\['(?P<name>[^']+)'\]")
 _LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 
 
@@ -108,3 +109,19 @@ def unknown(text: str) -> Failure:
         where=describe.location_in(comment),
         guard_type="UNKNOWN",
     )
+
+
+def no_submodule_but(source: str, scope: dict[str, Any]) -> tuple[object] | None:
+    """Return what a module has where its entry's frame had a submodule; None if it has no such attribute at all.
+
+    A module keeps submodules apart from other attributes: a layer whose ``attn2`` is None has no such submodule, and
+    yet it is not without the attribute.
+    """
+    found = _SUBMODULE.fullmatch(source)
+    if found is None:
+        return None
+    try:
+        held = vars(expressions.evaluate(found["owner"], scope))
+    except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)
+        return None
+    return (held[found["name"]],) if found["name"] in held else None

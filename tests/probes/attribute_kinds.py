@@ -85,6 +85,31 @@ def attribute_is_set_between_the_calls(*, cured: bool) -> None:
     compiled(torch.ones(4))
 
 
+class Dual(nn.Module):
+    def __init__(self, second: nn.Module | None) -> None:
+        super().__init__()
+        self.second = second
+
+    def forward(self, image: Tensor) -> Tensor:
+        return image.sin() if self.second is None else self.second(image)
+
+
+@probe("none_vs_value", "self.second", expected=True)
+def layer_has_no_second_part(*, cured: bool) -> None:
+    parts = (nn.Tanh(), nn.Tanh() if cured else None)
+    for layer in [Dual(part).eval() for part in parts]:
+        layer.compile(backend="eager")
+        layer(torch.ones(4))
+
+
+@probe("none_vs_value", "self.second", expected=True)
+def layer_has_a_second_part_at_last(*, cured: bool) -> None:
+    parts = (nn.Tanh() if cured else None, nn.Tanh())
+    for layer in [Dual(part).eval() for part in parts]:
+        layer.compile(backend="eager")
+        layer(torch.ones(4))
+
+
 class Config:
     def __init__(self) -> None:
         self.steps = 2
