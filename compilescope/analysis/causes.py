@@ -177,8 +177,11 @@ def _contains_kind(failure: Failure) -> str:
 
 
 def _missing_kind(failure: Failure) -> str:
-    if failure.part == "submodule":
-        return "none_vs_value" if failure.actual_type == "NoneType" else "module_type"
+    if failure.part != "missing":
+        # The attribute is there, but not as the submodule, parameter or buffer that it was.
+        if failure.actual_type == "NoneType":
+            return "none_vs_value"
+        return "module_type" if failure.part == "submodule" else "module_attr"
     if failure.holder in ("module", "object"):
         return "attr_added"
     return "dict_keys" if failure.holder == "dict" else "guard_error"

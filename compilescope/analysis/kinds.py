@@ -168,7 +168,7 @@ _KINDS: Final = (
     Kind(
         "none_vs_value",
         "value",
-        "An optional argument was None on one side and given on the other.",
+        "A value was None on one side and given on the other: an optional argument, or an optional part of a module.",
         "give {source} a value always (an all-true mask, say), or expect one graph for each",
     ),
     Kind(

@@ -168,7 +168,7 @@ class _Walk:
         """Return the failed gate that one of the expression's values lies under."""
         for root in self.found:
             # Where a dict has other keys, an expression that asks for one of the old raises.
-            if failure.raised or root.guard_type in _GATES or root.part in ("class", "missing", "submodule"):
+            if failure.raised or root.guard_type in _GATES or root.part == "class" or root.guard_type == "MISSING":
                 for name in failure.symbols:
                     if name == root.source or name.startswith((f"{root.source}.", f"{root.source}[")):
                         return root.source
@@ -177,16 +177,16 @@ class _Walk:
     def _note_missing(self, source: str, above: _Above) -> _Above:
         if above.missing:
             return above
-        instead = misses.no_submodule_but(source, self.scope)
         name = describe.source(source)
+        member, instead = misses.member_instead(source, self.scope) or (None, None)
         failure = Failure(
             source=name,
-            guard=f"{name} exists" if instead is None else f"{name} is a submodule",
-            expected="present" if instead is None else "a submodule",
-            actual="absent" if instead is None else describe.value(instead[0]),
+            guard=f"{name} is a {member}" if member else f"{name} exists",
+            expected=f"a {member}" if member else "present",
+            actual=describe.value(instead) if member else "absent",
             guard_type="MISSING",
-            part="missing" if instead is None else "submodule",
-            actual_type=None if instead is None else describe.type_name(instead[0]),
+            part=member or "missing",
+            actual_type=describe.type_name(instead) if member else None,
             holder=expressions.holder(source, self.scope, self.code),
         )
         cause = above.gate or above.length

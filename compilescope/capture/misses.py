@@ -12,7 +12,8 @@ from compilescope.record import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SUBMODULE: Final = re.compile(r"(?P<owner>.*)\._modules\['(?P<name>[^']+)'\]")
+_MEMBERS: Final = {"_modules": "submodule", "_parameters": "parameter", "_buffers": "buffer"}
+_MEMBER: Final = re.compile(rf"(?P<owner>.*)\.(?P<dict>{'|'.join(_MEMBERS)})\['(?P<name>[^']+)'\]")
 _LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 
 
@@ -111,17 +112,20 @@ def unknown(text: str) -> Failure:
     )
 
 
-def no_submodule_but(source: str, scope: dict[str, Any]) -> tuple[object] | None:
-    """Return what a module has where its entry's frame had a submodule; None if it has no such attribute at all.
+def member_instead(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
+    """Say what a module has as a plain attribute where its entry's module had a member.
 
-    A module keeps submodules apart from other attributes: a layer whose ``attn2`` is None has no such submodule, and
-    yet it is not without the attribute.
+    A module keeps submodules, parameters and buffers apart from other attributes: a layer whose ``attn2`` is None has
+    no such submodule, and yet it is not without the attribute.
+
+    Returns:
+        What the entry had, in a word, and what is there now; None if there is no such attribute at all.
     """
-    found = _SUBMODULE.fullmatch(source)
+    found = _MEMBER.fullmatch(source)
     if found is None:
         return None
     try:
         held = vars(expressions.evaluate(found["owner"], scope))
     except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)
         return None
-    return (held[found["name"]],) if found["name"] in held else None
+    return (_MEMBERS[found["dict"]], held[found["name"]]) if found["name"] in held else None

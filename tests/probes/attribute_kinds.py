@@ -110,6 +110,23 @@ def layer_has_a_second_part_at_last(*, cured: bool) -> None:
         layer(torch.ones(4))
 
 
+class Scaled(nn.Module):
+    def __init__(self, scale: nn.Parameter | None) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, image: Tensor) -> Tensor:
+        return image.sin() if self.scale is None else image * self.scale
+
+
+@probe("none_vs_value", "self.scale", expected=True)
+def layer_has_no_scale(*, cured: bool) -> None:
+    for scale in (nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4)) if cured else None):
+        layer = Scaled(scale).requires_grad_(requires_grad=False).eval()
+        layer.compile(backend="eager")
+        layer(torch.ones(4))
+
+
 class Config:
     def __init__(self) -> None:
         self.steps = 2
