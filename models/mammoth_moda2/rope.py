@@ -20,6 +20,8 @@ import fused_ops
 
 AxisTables = Sequence[tuple[torch.Tensor, torch.Tensor]]
 _AXES: Final = 3
+MIN_TOKENS: Final = 0
+"""The model's own gate: every call is fused that can be."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def look_up(tables: AxisTables, positions: Sequence[torch.Tensor], padded: int) 
     return Rotary(cos, sin)
 
 
-def with_table(rotary: Rotary, *, activation_dtype: torch.dtype, min_tokens: int = 0) -> Rotary:
+def with_table(rotary: Rotary, *, activation_dtype: torch.dtype) -> Rotary:
     """Add the fused kernel's table, if its calls shall be fused.
 
     Reads ``FUSED_OPS_MIN_TOKENS``, so it is called once a forward and outside every compiled region.
@@ -114,13 +116,12 @@ def with_table(rotary: Rotary, *, activation_dtype: torch.dtype, min_tokens: int
     Args:
         rotary: without a table.
         activation_dtype: of query and key.
-        min_tokens: tokens of the batch from which on the model wants its calls fused.
     """
     packed = fused_ops.pack_table(
         (rotary.cos, rotary.sin),
         head_dim=rotary.cos.shape[-1],
         activation_dtype=activation_dtype,
-        min_tokens=min_tokens,
+        min_tokens=MIN_TOKENS,
         repeats=fused_ops.Repeats.PAIRS,
     )
     return Rotary(rotary.cos, rotary.sin, packed.table)
