@@ -16,7 +16,7 @@ import msgspec
 FORMAT: Final = 1
 """Version of the JSON format. History: 1, the first."""
 
-Outcome = Literal["compiled", "skipped", "limit", "failed", "empty"]
+Outcome = Literal["compiled", "skipped", "limit", "failed", "empty", "refused"]
 FallbackKind = Literal[
     "recompile_limit",
     "skipped_frame",
@@ -78,6 +78,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         symbols: the sources that a shape relation speaks of.
         off_by: by how much the two sides of an equation between sizes differ.
         consequence_of: source of the failing guard that this one merely follows from.
+        torch_where: torch's own line, where the guard was made inside torch on behalf of ``where``.
+        places: how many root failures are this one change; more than 1 only among a recompile's causes.
+        also: the sources of the others, where the change was seen at more than one place.
     """
 
     source: str
@@ -96,13 +99,25 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     consequence_of: str | None = None
     kind: str | None = None
     advice: str | None = None
+    torch_where: Location | None = None
+    places: int = 1
+    also: tuple[str, ...] = ()
 
 
 class EntryMiss(msgspec.Struct, frozen=True, kw_only=True):
-    """An older cache entry and every guard of it that the new frame failed. ``id`` is Dynamo's, such as ``0/1``."""
+    """An older cache entry and every guard of it that the new frame failed.
+
+    Attributes:
+        id: Dynamo's, such as ``0/1``.
+        confirmed: whether torch's own evaluator was asked and agreed: each claimed guard alone is refused, and the
+            entry without the claimed guards is accepted. None where it could not be asked.
+        unconfirmed: why not, where ``confirmed`` is not True.
+    """
 
     id: str
     failing: tuple[Failure, ...]
+    confirmed: bool | None = None
+    unconfirmed: str | None = None
 
 
 class Recompile(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +128,8 @@ class Recompile(msgspec.Struct, frozen=True, kw_only=True):
         closest: id of the entry that came nearest to serving; None where no guard could be examined.
         alternatives: ids of entries that came as near.
         shape_driven: whether some older entry fails on shape kinds only; None until analysed.
-        causes: the root failures of the closest entry; empty until analysed.
+        causes: what changed since the closest entry: one failure for each change, with the number of places that it
+            was seen at; empty until analysed.
         axes: the sweep's axes that moved since the closest entry was compiled; None outside a sweep.
     """
 
@@ -129,8 +145,9 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
     """Why a compilation did not end in a cache entry.
 
     Attributes:
-        kind: ``constraint_violation``, ``backend_error``, ``user_exception``, ``unsupported``,
-            ``recompile_limit``, ``recompile_forbidden`` (by ``error_on_recompile``) or ``internal``.
+        kind: ``constraint_violation``, ``backend_error``, ``user_exception``, ``fake_tensor_error``, ``no_fake_kernel``,
+            ``numpy_error``, ``unsupported``, ``recompile_limit``, ``recompile_forbidden`` (by ``error_on_recompile`` or
+            a stance) or ``internal``.
         type: name of the exception class.
         message: its first lines, without addresses.
         source: the guarded value it speaks of, where it names one.
@@ -144,7 +161,7 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compilation(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of Dynamo's ``_compile`` on a frame.
+    """One call of Dynamo's ``_compile`` on a frame, or one that Dynamo refused to make (outcome ``refused``).
 
     Attributes:
         id: Dynamo's compile id (``0/1``; ``#n`` is appended where a reset made Dynamo reuse one).
@@ -155,8 +172,9 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
         backend: name of the backend.
         dynamic: what ``torch.compile(dynamic=...)`` asked for: True, False, or None for automatic.
         owner: what a shared wrapper frame ran for: the class of a module, the name of a function, or None.
-        error: None unless the outcome is ``failed`` or ``limit``, or a skip has a reason.
-        recompile: None for a first compilation.
+        error: None unless the outcome is ``failed``, ``limit`` or ``refused``, or a skip has a reason.
+        recompile: None for a first compilation. Also given where a limit or a stance refused to compile again.
+        raised: whether the caller saw the error, so that no eager run followed.
     """
 
     id: str
@@ -171,6 +189,7 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     error: CompileError | None = None
     recompile: Recompile | None = None
+    raised: bool = False
 
 
 class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
