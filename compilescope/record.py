@@ -56,6 +56,14 @@ class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
 
 
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """A number that a guard reads and that is another now than when the entry was compiled; ``was`` None if unknown."""
+
+    source: str
+    was: bool | int | float | None
+    now: bool | int | float | None
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """One guard of an older entry that is false, or raises, for the new frame.
 
@@ -76,6 +84,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         expected_type, actual_type: type names of both sides where they are known.
         raised: text of the exception where the guard raised instead of answering.
         symbols: the sources that a shape relation speaks of.
+        moved: of a shape or layout guard, the sizes that it reads and that changed since the entry was compiled.
         off_by: by how much the two sides of an equation between sizes differ.
         consequence_of: source of the failing guard that this one merely follows from.
         torch_where: torch's own line, where the guard was made inside torch on behalf of ``where``.
@@ -95,6 +104,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     actual_type: str | None = None
     raised: str | None = None
     symbols: tuple[str, ...] = ()
+    moved: tuple[Moved, ...] = ()
     off_by: int | None = None
     consequence_of: str | None = None
     kind: str | None = None
@@ -145,8 +155,8 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
     """Why a compilation did not end in a cache entry.
 
     Attributes:
-        kind: ``constraint_violation``, ``backend_error``, ``user_exception``, ``fake_tensor_error``, ``no_fake_kernel``,
-            ``numpy_error``, ``unsupported``, ``recompile_limit``, ``recompile_forbidden`` (by ``error_on_recompile`` or
+        kind: ``constraint_violation``, ``backend_error``, ``user_exception``, ``fake_tensor_error``,
+            ``no_fake_kernel``, ``numpy_error``, ``unsupported``, ``recompile_limit``, ``recompile_forbidden`` (by ``error_on_recompile`` or
             a stance) or ``internal``.
         type: name of the exception class.
         message: its first lines, without addresses.

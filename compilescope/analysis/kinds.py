@@ -299,6 +299,12 @@ _KINDS: Final = (
         "keep the object alive for as long as the compiled code is called",
     ),
     Kind(
+        "concurrent",
+        "ambient",
+        "Another thread compiled the same code for the same inputs while this thread waited to compile it.",
+        "call the compiled code once in one thread before the other threads start",
+    ),
+    Kind(
         "guard_error",
         "last resort",
         "The guard raised instead of answering; its expression is shown.",

@@ -51,6 +51,8 @@ COMPILED_GRAPH_PREFIX: Final = "__compiled_fn_"
 RELATIONAL_GUARDS: Final = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING"})
 # Guards whose text is a list of expressions over the frame's locals.
 EXPRESSION_GUARDS: Final = frozenset({"SYMBOLIC_SHAPE_GUARD"})
+MODE_STACK_SOURCE: Final = "___get_torch_function_mode_stack_at("
+"""How Dynamo's source of something inside an active torch-function mode begins."""
 DICT_MANAGER: Final = c_guards.DictGuardManager
 
 
@@ -141,10 +143,19 @@ def _entry(raw: Any) -> Entry:  # noqa: ANN401 (a C object without a Python type
 
 
 def innermost_backend(backend: object) -> object:
-    """Return the backend itself, under the wrappers that torch lays around it."""
-    while (inner := getattr(backend, "_torchdynamo_orig_backend", None)) is not None:
+    """Return the backend itself, under the wrappers that torch puts around it.
+
+    Under DistributedDataParallel each compilation gets a wrapper of its own, a method of a ``DDPOptimizer``, and the
+    cache compares what is inside.
+    """
+    while (inner := _inner_backend(backend)) is not None:
         backend = inner
     return backend
+
+
+def _inner_backend(backend: object) -> object:
+    optimizer = getattr(backend, "__self__", None)
+    return getattr(backend, "_torchdynamo_orig_backend", None) or getattr(optimizer, "backend_compile_fn", None)
 
 
 def entries_of(code: CodeType) -> tuple[Entry, ...]:
@@ -452,6 +463,11 @@ def guard_scope(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:  # no
     scope: dict[str, Any] = {"L": f_locals, "G": (manager.global_scope or {}).get("G", {})}
     scope.update(manager.closure_vars or {})
     return scope
+
+
+def no_torch_function() -> contextlib.AbstractContextManager[Any]:
+    """Keep subclasses and modes from seeing what is done inside: looking at a tensor must not run the user's code."""
+    return cast("contextlib.AbstractContextManager[Any]", torch._C.DisableTorchFunction())
 
 
 def invalidation(manager: Any) -> str | None:  # noqa: ANN401 (version dependent)

@@ -1,4 +1,4 @@
-"""A leaf guard that said no, with everything that is known of the question."""
+"""A leaf guard that refused a value, with everything that is known of the question."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from compilescope.record import Failure
 
 if TYPE_CHECKING:
     from types import CodeType
+
+    from compilescope.capture.compiled_for import CompiledFor, Noted, Number, TensorLayout
+    from compilescope.record import Location
 
 _CELL: Final = re.compile(r"(?P<function>.+?)\.__closure__\[(?P<index>\d+)\]\.cell_contents(?P<rest>.*)")
 _ITEM_AT: Final = re.compile(r"\[(list\(dict\.keys\(.+?\)\)\[\d+\])\]")
@@ -27,16 +30,51 @@ _INSTANCE: Final = re.compile(r"<(?:[\w.<>]+\.)?(\w+) object at ")
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """A new frame that an older entry refused.
+
+    Attributes:
+        scope: the names that guard expressions are written in, with their values now.
+        code: the code object.
+        entry: what the entry was compiled for; None where nobody saw it being compiled.
+    """
+
+    scope: dict[str, Any]
+    code: CodeType
+    entry: CompiledFor | None = None
+
+    def was(self, source: str) -> Noted | None:
+        """Return what stood at a source when the entry was compiled; None if unknown."""
+        return None if self.entry is None else self.entry.values.get(source)
+
+    def was_number(self, symbol: str) -> Number | None:
+        """Return the number that a shape expression's operand had when the entry was compiled; None if unknown."""
+        return None if self.entry is None else self.entry.number(symbol)
+
+    def was_layout(self, source: str) -> TensorLayout | None:
+        """Return the sizes and strides that a tensor had when the entry was compiled; None if unknown."""
+        return None if self.entry is None else self.entry.layout(source)
+
+    def place(self, source: str, comment: str) -> Location | None:  # noqa: ARG002 (by source where it was noted)
+        """Return the user's line that made Dynamo guard a source or an expression."""
+        return describe.location_in(comment)
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
-    """A leaf guard that said no: its class, its text, and the value it was asked about."""
+    """A leaf guard that refused a value: its class, its text, and the value it was asked about."""
 
     guard_type: str
     texts: list[str]
     source: str
     value: object
-    scope: dict[str, Any]
-    code: CodeType
-    raised: str | None
+    frame: Frame
+    raised: str | None = None
+
+    @property
+    def was(self) -> Noted | None:
+        """What stood here when the entry was compiled; None if unknown."""
+        return self.frame.was(self.source)
 
     @property
     def expression(self) -> str:
@@ -55,7 +93,7 @@ class Asked:
         if cell is None:
             return describe.source(_ITEM_AT.sub(self._key, self.source))
         try:
-            function = expressions.evaluate(cell["function"], self.scope)
+            function = expressions.evaluate(cell["function"], self.frame.scope)
             variable = function.__code__.co_freevars[int(cell["index"])]  # type: ignore[attr-defined]
         except Exception:  # noqa: BLE001 (another sort of callable: its cell keeps Dynamo's own name)
             return describe.source(self.source)
@@ -63,7 +101,7 @@ class Asked:
 
     def _key(self, item: re.Match[str]) -> str:
         try:
-            return f"[{describe.value(expressions.evaluate(item[1], self.scope))}]"
+            return f"[{describe.value(expressions.evaluate(item[1], self.frame.scope))}]"
         except Exception:  # noqa: BLE001 (no such key on this input: Dynamo's own words stay)
             return item[0]
 
@@ -72,9 +110,9 @@ class Asked:
         derived: dict[str, Any] = {
             "source": self.name,
             "guard": describe.shorten(describe.source(self.expression), 200),
-            "where": describe.location_in(self.comment),
+            "where": self.frame.place(self.source, self.comment),
             "guard_type": self.guard_type,
-            "holder": expressions.holder(self.source, self.scope, self.code),
+            "holder": expressions.holder(self.source, self.frame.scope, self.frame.code),
             "actual_type": describe.type_name(self.value),
             "raised": self.raised,
         }

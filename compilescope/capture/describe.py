@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import linecache
 import re
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 _LONGEST: Final = 80
 _MOST_ITEMS: Final = 8
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
-_IDENTITY: Final = re.compile(r"(?<![\d.])\d{12,}(?![\d.])")
+# Where Dynamo writes the identity of an object: in two of its checks, and in the names of globals that it adds.
+_IDENTITY: Final = re.compile(r"(___check_(?:obj|type)_id\([^#]*?, |\bG\['\w*?_|\bids? == )\d{6,}")
+_NUMPY: Final = re.compile(r"___from_numpy\((?P<inside>(?:[^()]|\([^()]*\))*)\)")
 _DTYPES: Final = {
     torch.float32: "f32",
     torch.float64: "f64",
@@ -45,8 +48,8 @@ def shorten(text: str, longest: int = _LONGEST) -> str:
 
 
 def scrub(text: str) -> str:
-    """Return ``text`` without memory addresses and object ids."""
-    return _IDENTITY.sub("<id>", _ADDRESS.sub("", text))
+    """Return ``text`` without memory addresses and the object ids that Dynamo writes; other digits stay."""
+    return _IDENTITY.sub(r"\1<id>", _ADDRESS.sub("", text))
 
 
 def type_name(value: object) -> str:
@@ -63,10 +66,10 @@ def class_name(cls: type) -> str:
 
 def value(thing: object) -> str:
     """Describe a value in a few words. Nothing of it is kept; of the user's code only ``repr`` of constants is run."""
-    if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | torch.dtype | torch.device):
-        return shorten(repr(thing))
     if isinstance(thing, enum.Enum):
         return f"{type(thing).__qualname__}.{thing.name}"
+    if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | torch.dtype | torch.device):
+        return shorten(repr(thing))
     if isinstance(thing, torch.Tensor):
         return tensor(thing)
     if isinstance(thing, torch.nn.Module):
@@ -75,6 +78,8 @@ def value(thing: object) -> str:
         return f"class {class_name(thing)}"
     if isinstance(thing, FunctionType | MethodType | BuiltinFunctionType):
         return f"function {getattr(thing, '__qualname__', type_name(thing))}"
+    if isinstance(thing, functools.partial):
+        return shorten(f"partial of {value(thing.func)}")
     if isinstance(thing, ModuleType):
         return f"module {thing.__name__}"
     if type(thing) in (list, tuple, set, frozenset):
@@ -82,11 +87,20 @@ def value(thing: object) -> str:
     if type(thing) is dict:
         keys = [value(key) for key in list(thing)[:_MOST_ITEMS]]
         return shorten("dict with keys " + ", ".join(keys) + (", ..." if len(thing) > _MOST_ITEMS else ""))
+    if type(thing).__repr__ in _PLAIN_REPRS:
+        return shorten(repr(thing))
     return f"{type_name(thing)} object"
+
+
+# Classes of torch's whose repr is short, says the value, and runs nobody else's code.
+_PLAIN_REPRS: Final = frozenset({torch.Size.__repr__, type(torch.strided).__repr__, type(torch.preserve_format).__repr__})
 
 
 def _sequence(items: Sequence[object]) -> str:
     described = [value(item) for item in list(items)[:_MOST_ITEMS]]
+    if isinstance(items, set | frozenset):
+        # The order of a set differs between runs.
+        described.sort()
     inside = ", ".join(described) + (", ..." if len(items) > _MOST_ITEMS else "")
     return shorten(f"{type(items).__name__} of {len(items)}: {inside}" if items else f"empty {type(items).__name__}")
 
@@ -94,9 +108,11 @@ def _sequence(items: Sequence[object]) -> str:
 def tensor(thing: torch.Tensor) -> str:
     """Describe a tensor: ``f32[1, 77, 3072]``, with its class and device where they are not the usual ones."""
     try:
-        kind = _DTYPES.get(thing.dtype, str(thing.dtype).removeprefix("torch."))
-        shape = ", ".join(str(size) for size in thing.shape)
-        device = "" if thing.device.type == "cpu" else f" on {thing.device}"
+        # A subclass or a mode of the user's must not see that somebody looks.
+        with _torch.no_torch_function():
+            kind = _DTYPES.get(thing.dtype, str(thing.dtype).removeprefix("torch."))
+            shape = ", ".join(str(size) for size in thing.shape)
+            device = "" if thing.device.type == "cpu" else f" on {thing.device}"
     except Exception:  # noqa: BLE001 (a subclass may refuse any of these; a description must not)
         return f"{type_name(thing)} object"
     plain = type(thing) in (torch.Tensor, torch.nn.Parameter)
@@ -136,12 +152,19 @@ _CLOSURE: Final = re.compile(r"\.__closure__\[\d+\]\.cell_contents")
 @lru_cache(maxsize=16384)
 def source(text: str) -> str:
     """Write a guard's source as the user would: ``L['self']._modules['norm'].eps`` is ``self.norm.eps``."""
-    pretty = _LOCAL.sub(r"\1", text)
+    pretty = _NUMPY.sub(r"\g<inside>", text) if "___from_numpy" in text else text
+    pretty = _LOCAL.sub(r"\1", pretty)
     pretty = _MODULE_DICTS.sub(_member, pretty)
     pretty = _SUBMODULES.sub("", pretty)
     pretty = _DICT_ATTRIBUTE.sub(r".\1", pretty)
     pretty = _IMPORTED.sub(lambda m: m[1].replace("_dot_", "."), pretty)
     return scrub(pretty)
+
+
+def inside_numpy(text: str) -> str | None:
+    """Return the source of the numpy value that Dynamo guards as a tensor; None for another source."""
+    found = _NUMPY.fullmatch(text)
+    return None if found is None else found["inside"]
 
 
 def _member(match: re.Match[str]) -> str:

@@ -1,8 +1,4 @@
-"""Guard expressions: taking them apart from their comments, evaluating them, and saying what they speak of.
-
-The symbolic shape guards of an entry are a list of Python expressions over ``L[...]``, each with a
-comment that names the user's line. They are Dynamo's text, read here once and turned into facts.
-"""
+"""Dynamo's expressions over a frame: parted from their comments, evaluated, and the values that they read."""
 
 from __future__ import annotations
 
@@ -14,14 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from compilescope.capture import describe
-from compilescope.record import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType
 
 _ROOTS: Final = ("L", "G")
-_DUCK: Final = "duck sizing added this equality"
 _OWNER_DICTS: Final = ("_modules", "_parameters", "_buffers", "__dict__")
 
 
@@ -57,9 +51,9 @@ class Symbol:
     name: str
 
     @property
-    def is_size(self) -> bool:
-        """Whether it is a size of a tensor."""
-        return ".size()[" in self.text
+    def is_of_tensor(self) -> bool:
+        """Whether it is a size, a stride or the storage offset of a tensor."""
+        return any(mark in self.text for mark in (".size()[", ".stride()[", ".storage_offset()"))
 
 
 @lru_cache(maxsize=4096)
@@ -74,14 +68,14 @@ def symbols(expression: str) -> tuple[Symbol, ...]:
 
 def _chains(node: ast.AST) -> Iterator[ast.expr]:
     """Yield the longest attribute, subscript and method chains that start at ``L`` or ``G``."""
-    if isinstance(node, ast.expr) and _root(node) in _ROOTS:
+    if isinstance(node, ast.expr) and root_of(node) in _ROOTS:
         yield node
         return
     for child in ast.iter_child_nodes(node):
         yield from _chains(child)
 
 
-def _root(node: ast.expr) -> str | None:
+def root_of(node: ast.expr) -> str | None:
     while True:
         match node:
             case ast.Attribute(value=inner) | ast.Subscript(value=inner):
@@ -92,49 +86,6 @@ def _root(node: ast.expr) -> str | None:
                 return name
             case _:
                 return None
-
-
-@lru_cache(maxsize=4096)
-def form(expression: str, comment: str) -> str:
-    """Name the form of a shape expression.
-
-    Returns:
-        ``base``, ``stride`` or ``storage_offset`` where it speaks of layout (``duck`` where a stride or an
-        offset had the value of a size by coincidence); else, where it speaks of anything but sizes,
-        ``aliasing`` if it asks whether two values are one object and ``value`` if not; else ``divisible``,
-        ``at_least_two``, ``duck``, ``equal``, ``constant``, ``bound`` or ``relation``.
-    """
-    spoken = symbols(expression)
-    for layout, mark in (("base", "._base"), ("stride", ".stride()"), ("storage_offset", ".storage_offset()")):
-        if any(mark in symbol.text for symbol in spoken):
-            # A stride or an offset that merely had the value of some size when it was compiled is no layout.
-            return "duck" if layout != "base" and _DUCK in comment else layout
-    if not spoken:
-        return "value"
-    tree = ast.parse(expression, mode="eval")
-    if not all(symbol.is_size for symbol in spoken):
-        match tree.body:
-            case ast.Compare(left=left, ops=[ast.Is()], comparators=[right]) if _root(left) and _root(right):
-                return "aliasing"
-        return "value"
-    if any(isinstance(node, ast.Mod) for node in ast.walk(tree)):
-        return "divisible"
-    if _DUCK in comment:
-        return "duck"
-    return _comparison(tree.body, len(spoken))
-
-
-def _comparison(node: ast.expr, spoken: int) -> str:
-    if spoken > 1:
-        plain = isinstance(node, ast.Compare) and all(_root(side) for side in (node.left, *node.comparators))
-        return "equal" if plain and isinstance(node.ops[0], ast.Eq) else "relation"  # type: ignore[attr-defined]
-    match node:
-        case ast.Compare(left=ast.Constant(value=2), ops=[ast.LtE()]):
-            return "at_least_two"
-        case ast.Compare(ops=[ast.Eq()]):
-            return "constant"
-        case _:
-            return "bound"
 
 
 def evaluate(expression: str, scope: dict[str, Any]) -> object:
@@ -151,103 +102,11 @@ def evaluate(expression: str, scope: dict[str, Any]) -> object:
     return eval(code, scope)  # noqa: S307 (Dynamo's own guard text, which Dynamo evaluates too)
 
 
-def check(text: str, guard_type: str, scope: dict[str, Any], code: CodeType) -> Failure | None:
-    """Evaluate one line of expression text; return what failed, or None if it holds."""
-    expression, comment = split(text)
-    raised: str | None = None
+def evaluate_or_none(expression: str, scope: dict[str, Any]) -> object:
+    """Return the value of an expression; None also where it cannot be reached on this input."""
     try:
-        if evaluate(expression, scope):
-            return None
-    except SyntaxError:
-        return None
-    except Exception as error:  # noqa: BLE001 (a guard of the user's values may raise anything; that is a finding)
-        raised = f"{type(error).__name__}: {describe.shorten(str(error))}"
-    spoken = symbols(expression)
-    shape = form(expression, comment)
-    return Failure(
-        source=_subject(spoken, shape) or describe.source(expression),
-        guard=describe.source(expression),
-        expected=_expected(expression, shape),
-        actual=_actual(spoken, shape, scope),
-        where=describe.location_in(comment),
-        guard_type=guard_type,
-        part="dense_stride" if shape == "stride" and _is_dense(spoken, scope) else shape,
-        holder=holder(spoken[0].text, scope, code) if shape == "value" and spoken else "tensor",
-        expected_type=None,
-        actual_type=_type_of(spoken, scope),
-        # That it raises where there is no base is no news: what is said of it says that there is none.
-        raised=None if shape == "base" else raised,
-        symbols=tuple(symbol.name for symbol in spoken),
-        off_by=_off_by(expression, scope) if raised is None else None,
-    )
-
-
-def _off_by(expression: str, scope: dict[str, Any]) -> int | None:
-    """Return by how much the two sides of an equation of integers differ; None for another expression."""
-    match ast.parse(expression, mode="eval").body:
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            have, want = evaluate(ast.unparse(left), scope), evaluate(ast.unparse(right), scope)
-            return abs(have - want) if isinstance(have, int) and isinstance(want, int) else None
-    return None
-
-
-def _subject(spoken: tuple[Symbol, ...], shape: str) -> str:
-    if shape == "base":
-        return next(s.name for s in spoken if "._base" in s.text).partition("._base")[0] + "._base"
-    if shape == "stride":
-        return next(s.name for s in spoken if ".stride()" in s.text)
-    return ", ".join(symbol.name for symbol in spoken)
-
-
-def _expected(expression: str, shape: str) -> str:
-    if shape == "base":
-        return "a view of another tensor"
-    if shape == "at_least_two":
-        return ">= 2"
-    if shape == "aliasing":
-        return "one object for both"
-    node = ast.parse(expression, mode="eval").body
-    match node:
-        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant() as constant]) if shape in ("value", "constant"):
-            return ast.unparse(constant)
-    return describe.source(expression)
-
-
-def _actual(spoken: tuple[Symbol, ...], shape: str, scope: dict[str, Any]) -> str:
-    if shape == "aliasing":
-        return "two objects"
-    values = {symbol.name: _describe(symbol.text, scope) for symbol in spoken}
-    if shape == "base":
-        bases = [s.text.partition("._base")[0] + "._base" for s in spoken if "._base" in s.text]
-        if bases and _describe(bases[0], scope) == "None":
-            return "no view (its _base is None)"
-    if len(values) == 1 and shape != "base":
-        return next(iter(values.values()))
-    return ", ".join(f"{name} = {text}" for name, text in values.items())
-
-
-def _describe(text: str, scope: dict[str, Any]) -> str:
-    try:
-        return describe.value(evaluate(text, scope))
-    except Exception as error:  # noqa: BLE001 (the value may not exist on this input; say that)
-        return f"not there ({type(error).__name__})"
-
-
-def _is_dense(spoken: tuple[Symbol, ...], scope: dict[str, Any]) -> bool:
-    """Whether the tensor whose stride is spoken of is contiguous, so that its strides follow from its sizes."""
-    text = next(symbol.text for symbol in spoken if ".stride()" in symbol.text)
-    try:
-        return bool(evaluate(f"{text.partition('.stride()')[0]}.is_contiguous()", scope))
-    except Exception:  # noqa: BLE001 (no such tensor on this input: nothing follows)
-        return False
-
-
-def _type_of(spoken: tuple[Symbol, ...], scope: dict[str, Any]) -> str | None:
-    if len(spoken) != 1:
-        return None
-    try:
-        return describe.type_name(evaluate(spoken[0].text, scope))
-    except Exception:  # noqa: BLE001 (the value may not exist on this input; its type is then unknown)
+        return evaluate(expression, scope)
+    except Exception:  # noqa: BLE001 (a value that is not there is not there, whatever the user's object raises)
         return None
 
 

@@ -1,280 +1,277 @@
-"""Walks a guard tree: every guard of an entry that is false, or raises, for a frame's locals.
+"""Why an entry refused a frame: every guard that failed, each claim held against torch's own evaluator.
 
-Dynamo itself stops at the first failing guard. Here every leaf is asked on its own, with the value
-that stands at its source; what merely follows from a failing ancestor is kept apart.
+Dynamo itself stops at the first failing guard. Here torch is asked which nodes of the guard tree refuse the frame by
+themselves (:mod:`.judge`), and only of those is anything said. Where the guards on what surrounds every call refuse,
+torch asks nothing else: what lies below is then asked leaf by leaf, and the entry is not marked as confirmed.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from compilescope.capture import _torch, describe, expressions, leaves, misses
-from compilescope.capture.asked import Asked
+from compilescope.capture import _torch, describe, expressions, guard_tree, misses, shape_guards
+from compilescope.capture.asked import Frame
+from compilescope.capture.compiled_for import guard_scope
+from compilescope.capture.guard_failures import BLOCKERS, Found, Reader
+from compilescope.capture.guard_tree import MISSING, UNSEEN
+from compilescope.capture.judge import Judge, refusing_nodes
 from compilescope.record import EntryMiss, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from types import CodeType
+    from collections.abc import Callable, Iterator, Sequence
 
     from compilescope.capture.call import CompileCall, Entry
+    from compilescope.capture.compiled_for import CompiledFor
+    from compilescope.capture.guard_tree import Node
 
-# When one of these fails, what lies below was compiled for another value altogether.
-_GATES: Final = frozenset({"TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "NOT_NONE", "FAKE_SCRIPT_TYPE_MATCH"})
 # When one of these fails, what lies below may be missing, but what is there answers for itself.
 _LENGTHS: Final = frozenset(
-    {"LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN", "MAPPING_KEYS_MATCH", "DICT_CONTAINS"}
+    {"LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN", "MAPPING_KEYS_MATCH", "DICT_CONTAINS", "SET_CONTAINS"}
 )
+_CONTAINER_PARTS: Final = frozenset({"keys", "order", "dict", "members"})
+
+AMBIENT: Final = "the guards on what surrounds every call refuse the frame, and torch asks nothing after them"
+NO_MEANS: Final = "this version of torch cannot be asked about a part of an entry"
+UNTOLD: Final = "a guard refuses the frame that compilescope cannot read"
+NOT_ENOUGH: Final = "without the claimed guards torch still refuses the frame"
+SHAPES: Final = "the shape guards refuse the frame, and none of them fails when evaluated alone"
+ACCEPTED: Final = "torch accepts the frame when it is asked again"
+INVALIDATED: Final = "the entry was thrown away"
 
 
-# These are read as a whole: asked alone, with the value at one place, they answer nonsense.
-_TOGETHER: Final = _torch.RELATIONAL_GUARDS | _torch.EXPRESSION_GUARDS
-_PASSED: Final = "passed"
-_REFUSED: Final = ""
+def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = None) -> EntryMiss:
+    """Return every guard of ``entry`` that the new frame fails, roots told from consequences.
+
+    Args:
+        entry: the older entry.
+        call: the call of Dynamo's compile function for the new frame.
+        compiled_for: what the entry was compiled for, where that was noted.
+    """
+    reason = _torch.invalidation(entry.manager)
+    if reason is not None:
+        return EntryMiss(id=entry.id, failing=(misses.invalidated(reason),), unconfirmed=INVALIDATED)
+    scope = guard_scope(entry.manager, call.locals)
+    examination = _Examination(entry, call, Frame(scope, call.code, compiled_for))
+    examination.run()
+    found = [_located(one.failure, examination.root) for one in examination.found]
+    return EntryMiss(
+        id=entry.id,
+        failing=tuple(sorted(found, key=_in_order_of(call.code))),
+        confirmed=examination.unconfirmed is None or None,
+        unconfirmed=examination.unconfirmed,
+    )
 
 
-class _Unreached:
-    """Stands for a value that was not reached."""
+@dataclass(slots=True)
+class _Examination:
+    """One entry held against one frame."""
 
+    entry: Entry
+    call: CompileCall
+    frame: Frame
+    root: Node = field(init=False)
+    judge: Judge = field(init=False)
+    reader: Reader = field(init=False)
+    found: list[Found] = field(default_factory=list)
+    unconfirmed: str | None = None
+    _nodes: dict[str, Node] = field(default_factory=dict)
+    """The refusing nodes, by source."""
 
-_MISSING: Final = _Unreached()
-"""The frame has no such value."""
-_UNSEEN: Final = _Unreached()
-"""We do not know how to reach it, so nothing is said about what lies below."""
+    def __post_init__(self) -> None:
+        self.root = guard_tree.tree(self.entry.manager)
+        self.judge = Judge(self.root, self.call.locals)
+        self.reader = Reader(self.frame)
+
+    def run(self) -> None:
+        """Find what fails, and ask torch whether that is all."""
+        # As the cache itself does: two wrappers of one backend are equal and not identical.
+        if _torch.innermost_backend(self.entry.backend) != self.call.backend:
+            self._add(misses.other_backend(self.entry.backend, self.call.backend))
+        if not self.judge.can_ask:
+            self._ask_every_leaf(NO_MEANS)
+        elif not self.judge.accepts_root():
+            self.found += self.reader.failures(self.root)
+            self._ask_every_leaf(AMBIENT)
+        else:
+            self._ask_torch()
+        if self.judge.shapes_refuse:
+            self._shape_guards()
+        self._mark_consequences()
+        if not any(one.is_root for one in self.found):
+            self._nothing_found()
+
+    def _add(self, failure: Failure, at: tuple[str, ...] = ()) -> None:
+        self.found.append(Found(failure, at))
+
+    # --- torch is asked ---------------------------------------------------------------------------
+
+    def _ask_torch(self) -> None:
+        nodes = refusing_nodes(self.judge)
+        for node in nodes:
+            self._nodes[node.source] = node
+            found = self.reader.failures(node)
+            if not found:
+                self.unconfirmed = UNTOLD
+                found = [Found(misses.unknown("; ".join(self.judge.words(node))), (node.source,))]
+            self.found += found
+            if all(one.failure.guard_type in _LENGTHS for one in found):
+                for child in node.children:
+                    self._by_leaves(child, _Above(follows=found[0].failure.source))
+        if not self.judge.accepts_below(self.root, nodes):
+            self._relations(nodes)
+
+    def _relations(self, nodes: Sequence[Node]) -> None:
+        """Find relations between values, such as two arguments that are one tensor now: no node has them alone."""
+        pairs = list(self._broken_relations())
+        ends = {end for at, _ in pairs for end in at}
+        apart = [node for node in self.root.walk() if node.source in ends]
+        if apart and not self.judge.accepts_only(apart):
+            self.found += [Found(failure, at) for at, failure in pairs]
+        else:
+            # torch sees no relation there: what is left is its own words.
+            apart = []
+        if not self.judge.accepts_below(self.root, (*nodes, *apart)):
+            self.unconfirmed = NOT_ENOUGH
+            if not apart:
+                self._add(misses.unknown("; ".join(self.judge.words_without(nodes))))
+
+    def _broken_relations(self) -> Iterator[tuple[tuple[str, str], Failure]]:
+        # One relation hangs as the same leaf at each of its values, and its text names them all.
+        asked: list[Any] = []
+        for node in self.root.walk():
+            for leaf in node.manager.get_leaf_guards():
+                if type(leaf).__name__ in _torch.RELATIONAL_GUARDS and not any(leaf is other for other in asked):
+                    asked.append(leaf)
+                    for text in leaf.verbose_code_parts():
+                        yield from misses.relation(text, self.frame.scope)
+
+    # --- each leaf is asked -----------------------------------------------------------------------
+
+    def _ask_every_leaf(self, reason: str) -> None:
+        self.unconfirmed = reason
+        for child in self.root.children:
+            self._by_leaves(child, _Above())
+        self.found += [Found(failure, at) for at, failure in self._broken_relations()]
+
+    def _by_leaves(self, node: Node, above: _Above) -> None:
+        """Ask the leaves of a node and of all below it; what hangs below a failure follows from it."""
+        value = node.value(self.frame.scope)
+        if value is UNSEEN or (value is MISSING and above.missing):
+            return
+        found = self.reader.failures(node)
+        cause = above.blocked or (above.follows if value is MISSING else None)
+        self.found += [one.following(cause) if cause else one for one in found]
+        first = found[0].failure.source if found else None
+        blocked = any(one.failure.guard_type in BLOCKERS for one in found) or value is MISSING
+        below = _Above(
+            blocked=above.blocked or (first if blocked else None),
+            follows=first or above.follows,
+            missing=above.missing or value is MISSING,
+        )
+        if found:
+            self._nodes[node.source] = node
+        for child in node.children:
+            self._by_leaves(child, below)
+
+    # --- what speaks of several values ------------------------------------------------------------
+
+    def _shape_guards(self) -> None:
+        seen: set[str] = set()
+        failed = False
+        for leaf in self.root.manager.get_epilogue_lambda_guards():
+            for text in leaf.verbose_code_parts():
+                if text in seen:
+                    continue
+                seen.add(text)
+                reads = tuple(symbol.text for symbol in expressions.symbols(expressions.split(text)[0]))
+                for failure in shape_guards.failures(text, type(leaf).__name__, self.frame):
+                    failed = True
+                    self.found.append(Found(failure, reads, expression=True))
+        if not failed and self.unconfirmed is None:
+            self.unconfirmed = SHAPES
+            self._add(misses.unknown("; ".join(self.judge.words_without(list(self._nodes.values())))))
+
+    # --- what follows -----------------------------------------------------------------------------
+
+    def _mark_consequences(self) -> None:
+        """Mark what follows from a changed class, callable or container, and what reports one of these again."""
+        blockers = [one for one in self.found if one.is_root and _blocks(one.failure)]
+        seen: set[tuple[str, str | None]] = set()
+        marked: list[Found] = []
+        for one in self.found:
+            failure = one.failure
+            cause = next((b.failure.source for b in blockers if _lies_under(one, b)), None) or self._shifted(one)
+            if cause is None and one.is_root and _is_whole(failure):
+                key = (failure.source, "container" if failure.part in _CONTAINER_PARTS else failure.part)
+                cause = failure.source if key in seen else None
+                seen.add(key)
+            marked.append(one.following(cause) if cause else one)
+        self.found = marked
+
+    def _shifted(self, one: Found) -> str | None:
+        """Return the dict whose keys changed, where a failing value stands at a position that another key had."""
+        node = self._nodes.get(one.at[0]) if one.at else None
+        if node is None or node.key is None or node.is_key or node.parent is None:
+            return None
+        was = self.frame.was(node.parent.source)
+        now = node.parent.value(self.frame.scope)
+        if was is None or was.members is None or not isinstance(now, dict):
+            return None
+        keys = [describe.value(key) for key in dict.keys(now)]
+        same = node.key < len(keys) and node.key < len(was.members) and keys[node.key] == was.members[node.key]
+        return None if same else describe.source(node.parent.source)
+
+    def _nothing_found(self) -> None:
+        """Explain an entry none of whose guards was found to fail."""
+        verdict = self.entry.manager.check_verbose(self.call.locals)
+        if verdict.result and self.frame.entry is not None and self.frame.entry.thread != threading.get_ident():
+            self._add(misses.concurrent())
+            return
+        self.unconfirmed = self.unconfirmed or (ACCEPTED if verdict.result else UNTOLD)
+        self._add(misses.unknown("" if verdict.result else "; ".join(verdict.verbose_code_parts)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Above:
-    """What the managers above found: sources of a failed gate and of a failed length check."""
+    """What the nodes above found, as sources: what blocks all below, and what explains that something is missing."""
 
-    gate: str | None = None
-    length: str | None = None
+    blocked: str | None = None
+    follows: str | None = None
     missing: bool = False
 
 
-@dataclass(slots=True)
-class _Walk:
-    """One walk over the tree of one entry."""
-
-    scope: dict[str, Any]
-    code: CodeType
-    found: list[Failure] = field(default_factory=list)
-    asked_relations: list[Any] = field(default_factory=list)
-    seen_expressions: set[str] = field(default_factory=set)
-
-    def visit(self, manager: Any, source: str, value: object, above: _Above) -> None:  # noqa: ANN401 (a C object)
-        if value is _UNSEEN:
-            return
-        if value is _MISSING:
-            above = self._note_missing(source, above)
-        else:
-            above = self._check_leaves(manager, source, value, above)
-        for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
-            child_source = child.get_source()
-            self.visit(child, child_source, self._resolve(source, value, child_source, accessor), above)
-        if isinstance(manager, _torch.DICT_MANAGER):
-            self._visit_items(manager, value, above)
-
-    def _check_leaves(self, manager: Any, source: str, value: object, above: _Above) -> _Above:  # noqa: ANN401
-        found = list(self._ask_in_turn(manager, source, value))
-        if not found:
-            return above
-        gate = next((failure for failure in found if failure.guard_type in _GATES), None)
-        for failure in found:
-            # What fails beside a gate at one value follows from it, whichever was asked first.
-            follows = above.gate or (describe.source(source) if gate is not None and failure is not gate else None)
-            self.found.append(_following(failure, follows) if follows else failure)
-            if failure.guard_type in _LENGTHS:
-                above = replace(above, length=failure.source)
-        return above if gate is None or above.gate else replace(above, gate=describe.source(source))
-
-    def _ask_in_turn(self, manager: Any, source: str, value: object) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
-        """Ask the leaves in Dynamo's order, and none after a gate has said no.
-
-        The later ones are written for a value that passed it, and some read its memory unchecked: asked about
-        another sort of value they may crash the process.
-        """
-        if isinstance(manager, _torch.DICT_MANAGER):
-            for failure in self._dict_itself(manager, source, value):
-                yield failure
-                if failure.guard_type in _GATES:
-                    return
-        for leaf in manager.get_leaf_guards():
-            guard_type = type(leaf).__name__
-            raised = None if guard_type in _TOGETHER else _refusal(leaf, value)
-            if raised is _PASSED:
-                continue
-            closed = False
-            for failure in self._read(leaf, guard_type, source, value, raised):
-                yield failure
-                closed = closed or failure.guard_type in _GATES
-            if closed:
-                return
-
-    def _dict_itself(self, manager: Any, source: str, value: object) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
-        """Check what the manager of a dict whose order matters checks by itself: its class and its length."""
-        want = manager.get_type_of_guarded_value()
-        keys = manager.get_key_value_managers()
-        guard_type, text = "", ""
-        if type(value) is not want:
-            guard_type, text = "TYPE_MATCH", f"type({source}), type={want}"
-        elif keys and sorted(keys) == list(range(len(keys))) and len(value) != len(keys):  # type: ignore[arg-type]
-            guard_type, text = "DICT_LENGTH", f"len({source}) == {len(keys)}"
-        if guard_type:
-            yield from leaves.failures(Asked(guard_type, [text], source, value, self.scope, self.code, None))
-
-    def _read(
-        self,
-        leaf: Any,  # noqa: ANN401 (a C object)
-        guard_type: str,
-        source: str,
-        value: object,
-        raised: str | None,
-    ) -> Iterable[Failure]:
-        if guard_type in _torch.RELATIONAL_GUARDS:
-            return self._relation(leaf)
-        if guard_type in _torch.EXPRESSION_GUARDS:
-            return self._expressions(leaf.verbose_code_parts(), guard_type)
-        asked = Asked(guard_type, leaf.verbose_code_parts(), source, value, self.scope, self.code, raised or None)
-        return leaves.failures(asked)
-
-    def _relation(self, leaf: Any) -> Iterator[Failure]:  # noqa: ANN401 (a C object)
-        # One relation hangs as the same leaf at each of its values, and its text names them all.
-        if any(leaf is asked for asked in self.asked_relations):
-            return
-        self.asked_relations.append(leaf)
-        for text in leaf.verbose_code_parts():
-            yield from misses.relation(text, self.scope)
-
-    def _expressions(self, texts: Iterable[str], guard_type: str) -> Iterator[Failure]:
-        for text in texts:
-            if text not in self.seen_expressions:
-                self.seen_expressions.add(text)
-                failure = expressions.check(text, guard_type, self.scope, self.code)
-                if failure is not None:
-                    yield failure
-
-    def epilogue(self, leafs: Iterable[Any]) -> None:
-        """Check the symbolic shape guards, which speak of several values at once."""
-        for leaf in leafs:
-            for failure in self._expressions(leaf.verbose_code_parts(), type(leaf).__name__):
-                gate = self._gate_over(failure)
-                self.found.append(_following(failure, gate) if gate else failure)
-
-    def _gate_over(self, failure: Failure) -> str | None:
-        """Return the failed gate that one of the expression's values lies under."""
-        for root in self.found:
-            # Where a dict has other keys, an expression that asks for one of the old raises.
-            if failure.raised or root.guard_type in _GATES or root.part == "class" or root.guard_type == "MISSING":
-                for name in failure.symbols:
-                    if name == root.source or name.startswith((f"{root.source}.", f"{root.source}[")):
-                        return root.source
-        return None
-
-    def _note_missing(self, source: str, above: _Above) -> _Above:
-        if above.missing:
-            return above
-        name = describe.source(source)
-        member, instead = misses.member_instead(source, self.scope) or (None, None)
-        failure = Failure(
-            source=name,
-            guard=f"{name} is a {member}" if member else f"{name} exists",
-            expected=f"a {member}" if member else "present",
-            actual=describe.value(instead) if member else "absent",
-            guard_type="MISSING",
-            part=member or "missing",
-            actual_type=describe.type_name(instead) if member else None,
-            holder=expressions.holder(source, self.scope, self.code),
-        )
-        cause = above.gate or above.length
-        self.found.append(_following(failure, cause) if cause else failure)
-        return replace(above, missing=True, gate=above.gate or failure.source)
-
-    def _visit_items(self, manager: Any, value: object, above: _Above) -> None:  # noqa: ANN401 (a C object)
-        """Visit keys and values by position: where the key there is another, its value answers for nothing."""
-        items = list(dict.items(value)) if isinstance(value, dict) else []
-        over_keys = replace(above, gate=above.gate or above.length)
-        for index, (key_manager, value_manager) in manager.get_key_value_managers().items():
-            key, item = items[index] if index < len(items) else (_MISSING, _MISSING)
-            over_value, known = above, len(self.found)
-            if key_manager is not None:
-                self.visit(key_manager, key_manager.get_source(), key, over_keys)
-            if len(self.found) > known:
-                over_value = replace(above, gate=above.gate or describe.source(manager.get_source()))
-            if value_manager is not None:
-                self.visit(value_manager, value_manager.get_source(), item, over_value)
-
-    def _resolve(self, above: str, value: object, source: str, accessor: Any) -> object:  # noqa: ANN401 (a C object)
-        """Reach a child's value: from its parent's where its source extends the parent's, else from the frame's locals.
-
-        From the parent it also works where the source cannot be written as Python
-        (``[<AttentionBackendName.NATIVE: 'native'>]``), which says nothing about the guard.
-        """
-        if isinstance(value, _Unreached):
-            return value
-        suffix = source.removeprefix(above) if source.startswith(above) else None
-        code = expressions.compiled(f"P{suffix}") if suffix else None
-        if code is not None:
-            return _evaluate(code, {"P": value})
-        code = expressions.compiled(source)
-        if code is not None:
-            return _evaluate(code, self.scope)
-        return _by_key(value, source, accessor)
+def _blocks(failure: Failure) -> bool:
+    blocking = failure.guard_type in BLOCKERS or failure.guard_type in ("MISSING", "TORCH_FUNCTION_MODE_STACK")
+    return blocking or failure.part == "class"
 
 
-def _refusal(leaf: Any, value: object) -> str:  # noqa: ANN401 (a C object)
-    """Ask a leaf: ``_PASSED``, ``_REFUSED``, or the text of what it raised."""
-    try:
-        return _PASSED if leaf(value) else _REFUSED
-    except Exception as error:  # noqa: BLE001 (a guard may raise anything; that is a finding, not ours to hide)
-        return f"{type(error).__name__}: {describe.shorten(str(error))}"
+def _is_whole(failure: Failure) -> bool:
+    """Whether a failure is about a value as a whole, so that a second one about the same value is not another fact."""
+    return failure.guard_type in BLOCKERS or failure.part in _CONTAINER_PARTS or failure.guard_type in _LENGTHS
 
 
-def _evaluate(code: CodeType, scope: dict[str, Any]) -> object:
-    try:
-        return eval(code, scope)  # noqa: S307 (Dynamo's own source text)
-    except NameError:
-        return _UNSEEN
-    except Exception:  # noqa: BLE001 (user objects may raise anything on access; the value is then out of reach)
-        return _MISSING
+def _lies_under(one: Found, blocker: Found) -> bool:
+    """Whether a failure is about something inside a value that is another altogether."""
+    if one is blocker or not blocker.at:
+        return False
+    begins = (f"{blocker.at[0]}.", f"{blocker.at[0]}[")
+    container = blocker.failure.part in _CONTAINER_PARTS or blocker.failure.guard_type in _LENGTHS
+    if container and one.failure.raised is None:
+        # What is still in it answers for itself; where a dict has other keys, what asks for an old one raises.
+        return False
+    if blocker.failure.guard_type == "TORCH_FUNCTION_MODE_STACK":
+        return any(source.startswith(_torch.MODE_STACK_SOURCE) for source in one.at)
+    # Of a value that is not a tensor any more nothing else is worth saying.
+    same = one.expression or (blocker.failure.part == "class" and one.failure.guard_type != "TENSOR_MATCH")
+    return any(source.startswith(begins) or (same and source == blocker.at[0]) for source in one.at)
 
 
-def _by_key(parent: object, source: str, accessor: Any) -> object:  # noqa: ANN401 (a C object)
-    """Reach an item whose key cannot be written as Python, by the key's repr; attributes in a ``__dict__`` by name."""
-    if not isinstance(parent, dict):
-        return _UNSEEN
-    name = source.rpartition(".")[2]
-    if name in parent:
-        return parent[name]
-    text = accessor.repr()
-    matches = [item for key, item in dict.items(parent) if repr(key) in text]
-    return matches[0] if len(matches) == 1 else _UNSEEN
-
-
-def _following(failure: Failure, cause: str) -> Failure:
-    return msgspec.structs.replace(failure, consequence_of=failure.consequence_of or cause)
-
-
-def examine(entry: Entry, call: CompileCall) -> EntryMiss:
-    """Return every guard of ``entry`` that the new frame fails, roots told from consequences."""
-    manager = entry.manager
-    reason = _torch.invalidation(manager)
-    if reason is not None:
-        return EntryMiss(id=entry.id, failing=(misses.invalidated(reason),))
-    walk = _Walk(scope=_torch.guard_scope(manager, call.locals), code=call.code)
-    walk.scope.setdefault("__builtins__", __builtins__)
-    walk.visit(manager.root, manager.root.get_source(), call.locals, _Above())
-    walk.epilogue(manager.root.get_epilogue_lambda_guards())
-    found = [_located(failure, manager.root) for failure in walk.found]
-    if not any(failure.consequence_of is None for failure in found):
-        found = [*found, *_nothing_failed(entry, call)]
-    return EntryMiss(id=entry.id, failing=tuple(sorted(found, key=_in_order_of(call.code))))
-
-
-def _in_order_of(code: CodeType) -> Callable[[Failure], tuple[int, str]]:
+def _in_order_of(code: Any) -> Callable[[Failure], tuple[int, str]]:  # noqa: ANN401 (a code object)
     """Sort by the position of the argument that a failure speaks of: Dynamo's own order changes as guards fail."""
     names = (*code.co_varnames, *code.co_freevars)
     position = {name: index for index, name in enumerate(names)}
@@ -286,49 +283,21 @@ def _in_order_of(code: CodeType) -> Callable[[Failure], tuple[int, str]]:
     return key
 
 
-def _located(failure: Failure, root: Any) -> Failure:  # noqa: ANN401 (a C object)
+def _located(failure: Failure, root: Node) -> Failure:
     """Give a shape guard that names no line the line of the tensor that it speaks of."""
     if failure.where is not None or not failure.symbols:
         return failure
-    tensors = {
-        symbol.partition("._base")[0].partition(".size()")[0].partition(".stride()")[0] for symbol in failure.symbols
-    }
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if describe.source(node.get_source()) in tensors:
-            for leaf in node.get_leaf_guards():
-                for text in leaf.verbose_code_parts():
-                    where = describe.location_in(expressions.split(text)[1])
-                    if where is not None:
-                        return msgspec.structs.replace(failure, where=where)
-        pending.extend(_below(node))
+    tensors = {re.split(r"\._base|\.size\(\)|\.stride\(\)", symbol, maxsplit=1)[0] for symbol in failure.symbols}
+    for node in root.walk():
+        if describe.source(node.source) in tensors:
+            for where in _places(node):
+                return msgspec.structs.replace(failure, where=where)
     return failure
 
 
-def _nothing_failed(entry: Entry, call: CompileCall) -> Iterator[Failure]:
-    """Explain an entry none of whose guards was found to fail: another backend, or a guard of an unknown sort."""
-    if _torch.innermost_backend(entry.backend) is not call.backend:
-        yield misses.other_backend(entry.backend, call.backend)
-        return
-    verdict = entry.manager.check_verbose(call.locals)
-    text = "; ".join(verdict.verbose_code_parts) if not verdict.result else ""
-    yield misses.unknown(text)
-
-
-def leaf_count(manager: Any) -> int:  # noqa: ANN401 (version dependent)
-    """Return how many leaf guards the tree of an entry holds; the expressions over sizes come on top of these."""
-    total = 0
-    pending = [manager.root]
-    while pending:
-        node = pending.pop()
-        total += len(node.get_leaf_guards())
-        pending.extend(_below(node))
-    return total
-
-
-def _below(manager: Any) -> Iterator[Any]:  # noqa: ANN401 (a C object)
-    yield from manager.get_child_managers()
-    if isinstance(manager, _torch.DICT_MANAGER):
-        for pair in manager.get_key_value_managers().values():
-            yield from (child for child in pair if child is not None)
+def _places(node: Node) -> Iterator[Any]:
+    for leaf in node.manager.get_leaf_guards():
+        for text in leaf.verbose_code_parts():
+            where = describe.location_in(expressions.split(text)[1])
+            if where is not None:
+                yield where

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from compilescope.capture import _torch, ambient, describe, expressions, tensors
+from compilescope.capture import _torch, ambient, containers, describe, expressions, metadata, tensors
 from compilescope.capture.asked import Asked, class_in
+from compilescope.capture.compiled_for import layout_of, marks_of
+from compilescope.capture.metadata import GUARD_BEGINNINGS
+from compilescope.record import Moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from compilescope.capture.compiled_for import TensorLayout
     from compilescope.record import Failure
 
 _CONTAINS: Final = re.compile(
@@ -22,7 +26,6 @@ _CONTAINS: Final = re.compile(
     r"set\.__contains__\((?P<set>.+), (?P<member>.+?))\)$",
     re.DOTALL,
 )
-_KEY_AT: Final = re.compile(r"^list\(dict\.keys\((?P<dict>.+)\)\)\[\d+\]$")
 _MARKS: Final = re.compile(r"'(_dynamo_\w+_indices)'")
 
 
@@ -38,8 +41,7 @@ def _plain(asked: Asked) -> Iterator[Failure]:
 
 # Guards that Dynamo makes of a Python function, known by how their text begins: their sort, and what they check.
 _LAMBDAS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("___check_metadata_", "subclass_metadata", "the subclass's metadata is what it was"),
-    ("__dtensor_spec_", "subclass_metadata", "the DTensor's placement is what it was"),
+    *((beginning, "subclass_metadata", "the subclass's metadata is what it was") for beginning in GUARD_BEGINNINGS),
     ("___check_opaque_guard_fn_", "opaque", "what the object guards of itself is what it was"),
     (
         "torch._functorch.pyfunctorch.compare_functorch_state",
@@ -60,23 +62,29 @@ def _lambda(asked: Asked) -> Iterator[Failure]:
 
 def _of_function(asked: Asked, part: str, meaning: str) -> Failure:
     if part == "subclass_metadata":
-        metadata = _torch.subclass_metadata(asked.value)
-        return asked.failure("the metadata it was compiled with", describe.value(metadata), guard=meaning, part=part)
+        return metadata.changed(asked, meaning)
     if part == "saved_tensors_hooks":
         guard = "the hooks on saved tensors are what they were"
         return asked.failure("the hooks it was compiled under", "others", source=part, guard=guard, part=part)
     if part == "functorch":
         return asked.failure("the transforms it was compiled under", "others", source=part, guard=meaning, part=part)
-    return asked.failure("what it was compiled with", describe.value(asked.value), guard=meaning, part=part)
+    expected = "what it was compiled with" if asked.was is None else asked.was.text
+    return asked.failure(expected, describe.value(asked.value), guard=meaning, part=part)
 
 
 def _tensor(asked: Asked) -> Iterator[Failure]:
     expected = tensors.parse(asked.texts[0]) if asked.texts else None
     if not isinstance(asked.value, torch.Tensor):
         want = "a tensor" if expected is None else expected.class_name
-        yield asked.failure(want, describe.value(asked.value), part="class", expected_type=want)
+        was = asked.frame.was(describe.inside_numpy(asked.source) or asked.source)
+        told = want if was is None else was.text
+        guard = f"{asked.name} is a {want}"
+        yield asked.failure(told, describe.value(asked.value), part="class", expected_type=want, guard=guard)
         return
-    found = [] if expected is None else tensors.differences(expected, asked.value)
+    was = asked.frame.was_layout(asked.source)
+    with tensors.quiet():
+        found = [] if expected is None else tensors.differences(expected, asked.value, was)
+    sizes = _moved(asked, was)
     for one in found:
         if one.part == "inference_mode":
             guard = f"{one.part} == {one.expected}"
@@ -90,12 +98,28 @@ def _tensor(asked: Asked) -> Iterator[Failure]:
             part=one.part,
             expected_type=expected.class_name if expected else None,
             consequence_of=None if one.follows is None else f"{asked.name}{one.follows}",
+            moved=_moved_by(one, asked.name, sizes),
         )
     if not found:
         # The leaf compares something that its text does not tell. Autocast adds a key of its own to every tensor.
         autocast = expected is not None and _torch.autocast_differs(asked.texts[0], asked.value)
         follows = {"part": "autocast", "consequence_of": "autocast_state"} if autocast else {"part": "untold"}
         yield asked.failure(describe.source(asked.expression), describe.value(asked.value), **follows)
+
+
+def _moved(asked: Asked, was: TensorLayout | None) -> tuple[Moved, ...]:
+    now = layout_of(asked.value) if isinstance(asked.value, torch.Tensor) else None
+    if was is None or now is None or len(was.size) != len(now.size):
+        return ()
+    return tensors.moved_sizes(asked.name, was.size, now.size)
+
+
+def _moved_by(difference: tensors.Difference, name: str, sizes: tuple[Moved, ...]) -> tuple[Moved, ...]:
+    """Return the sizes that a difference is about: the one that it names, or all where strides follow from them."""
+    if difference.part == "size":
+        source = f"{name}{difference.suffix}"
+        return (Moved(source=source, was=int(difference.expected), now=int(difference.actual)),)
+    return sizes if difference.part == "size_stride" else ()
 
 
 def _type(asked: Asked) -> Iterator[Failure]:
@@ -127,12 +151,13 @@ def _identity(asked: Asked) -> Iterator[Failure]:
             part="member",
         )
         return
+    was, now = asked.was, describe.value(asked.value)
+    expected = f"the {kind} that it was compiled with" if was is None else was.text
     yield asked.failure(
-        f"the {kind} that it was compiled with",
-        f"another one: {describe.value(asked.value)}",
-        source=asked.name.removesuffix(".__code__"),
+        expected,
+        f"another {now}" if was is None or now == expected else now,
         guard=f"{asked.name} is the same {kind}",
-        expected_type=kind,
+        expected_type=kind if was is None else was.type_name,
         part="module" if isinstance(asked.value, torch.nn.Module) else None,
     )
 
@@ -148,22 +173,14 @@ def _equals(asked: Asked) -> Iterator[Failure]:
     want = asked.expression.removeprefix(f"{asked.source} == ")
     if want == asked.expression:
         want = asked.expression.rpartition(" == ")[2]
-    key = _KEY_AT.match(asked.source)
-    if key is not None:
-        yield _key_order(asked, key["dict"])
-        return
-    yield asked.failure(describe.shorten(want), describe.value(asked.value), expected_type=_literal_type(want))
-
-
-def _key_order(asked: Asked, container: str) -> Failure:
-    index, _, want = asked.expression.removeprefix(f"list(dict.keys({container}))").partition(" == ")
-    try:
-        keys = list(expressions.evaluate(container, asked.scope))  # type: ignore[call-overload]
-        have, there = describe.value(keys), any(repr(key) == want for key in keys)
-    except Exception:  # noqa: BLE001 (the container may be of another class by now; the key alone is shown)
-        have, there = describe.value(asked.value), False
-    part = "key" if there else "missing_key"
-    return asked.failure(f"key {index} is {want}", have, source=describe.source(container), part=part)
+    was = asked.was
+    # Two values may be written alike and be of two classes; a set's and a frozenset's members are compared by name.
+    expected = describe.shorten(want) if was is None or was.number is not None else was.text
+    known = _literal_type(want) if was is None else was.type_name
+    actual = describe.value(asked.value)
+    if actual == expected:
+        actual = f"{describe.type_name(asked.value)} {actual}"
+    yield asked.failure(expected, actual, expected_type=known)
 
 
 def _literal_type(text: str) -> str | None:
@@ -178,7 +195,8 @@ def _none(asked: Asked) -> Iterator[Failure]:
 
 
 def _not_none(asked: Asked) -> Iterator[Failure]:
-    yield asked.failure("anything but None", describe.value(asked.value))
+    expected = "anything but None" if asked.was is None else asked.was.text
+    yield asked.failure(expected, describe.value(asked.value))
 
 
 def _boolean(asked: Asked) -> Iterator[Failure]:
@@ -192,12 +210,13 @@ def _not_a_number(asked: Asked) -> Iterator[Failure]:
 
 
 def _length(asked: Asked) -> Iterator[Failure]:
-    have = len(asked.value) if hasattr(asked.value, "__len__") else "no length"
-    want = asked.expression.rpartition("==")[2].strip() if "==" in asked.expression else "0"
-    if "==" not in asked.expression and not asked.expression.startswith("not "):
-        want = "not empty"
-    part = "dict" if isinstance(asked.value, dict) else None
-    yield asked.failure(f"length {want}", f"length {have}", part=part)
+    yield containers.changed(asked, _length_wanted(asked.expression))
+
+
+def _length_wanted(expression: str) -> str:
+    if "==" in expression:
+        return expression.rpartition("==")[2].strip()
+    return "0" if expression.startswith("not ") else "not empty"
 
 
 def _contains(asked: Asked) -> Iterator[Failure]:
@@ -206,16 +225,18 @@ def _contains(asked: Asked) -> Iterator[Failure]:
         yield from _plain(asked)
         return
     absent = found["no"] is not None
-    key = (found["key"] or found["member"]).strip("'\"")
     container = found["source"] or found["set"]
-    attribute = container.endswith(".__dict__")
-    owner = describe.source(container.removesuffix(".__dict__"))
+    key = found["key"] or found["member"]
+    if not container.endswith(".__dict__"):
+        yield containers.changed(asked, key=key, absent=absent)
+        return
+    owner, name = describe.source(container.removesuffix(".__dict__")), key.strip("'\"")
     yield asked.failure(
         "absent" if absent else "present",
         "present" if absent else "absent",
-        source=f"{owner}.{key}" if attribute else owner,
-        guard=f"{owner} has {'no ' if absent else ''}{'attribute' if attribute else 'key'} {key}",
-        part=("attribute" if attribute else "key"),
+        source=f"{owner}.{name}",
+        guard=f"{owner} has {'no ' if absent else ''}attribute {name}",
+        part="attribute",
     )
 
 
@@ -241,8 +262,11 @@ def _marking(asked: Asked) -> Iterator[Failure]:
         mark = _MARKS.search(expression)
         if mark is not None and hasattr(asked.value, mark[1]) == expression.endswith("== False"):
             wrong.append(mark[1].removeprefix("_dynamo_"))
-    have = ", ".join(wrong) or "other dimensions"
-    yield asked.failure("the dimension marks it was compiled with", f"differs in {have}")
+    have = f"differs in {', '.join(wrong) or 'other dimensions'}"
+    if asked.was is None or asked.was.marks is None:
+        yield asked.failure("the dimension marks it was compiled with", have)
+    else:
+        yield asked.failure(asked.was.marks, marks_of(asked.value))
 
 
 _READERS: Final[Mapping[str, Callable[[Asked], Iterator[Failure]]]] = {
@@ -260,6 +284,8 @@ _READERS: Final[Mapping[str, Callable[[Asked], Iterator[Failure]]]] = {
     "COMPLEX_IS_NAN": _not_a_number,
     "LENGTH_CHECK": _length,
     "DICT_LENGTH": _length,
+    "MAPPING_KEYS_MATCH": _length,
+    "TUPLE_ITERATOR_LEN": _length,
     "DICT_CONTAINS": _contains,
     "SET_CONTAINS": _contains,
     "NO_HASATTR": _no_attribute,

@@ -1,4 +1,4 @@
-"""Misses that no single leaf tells: relations between values, entries thrown away, other backends, the unknown."""
+"""What no single leaf guard says: relations between values, entries thrown away, other backends, the unknown."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from compilescope.record import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MEMBERS: Final = {"_modules": "submodule", "_parameters": "parameter", "_buffers": "buffer"}
-_MEMBER: Final = re.compile(rf"(?P<owner>.*)\.(?P<dict>{'|'.join(_MEMBERS)})\['(?P<name>[^']+)'\]")
 _LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 
 
-def relation(text: str, scope: dict[str, Any]) -> Iterator[Failure]:
+def relation(text: str, scope: dict[str, Any]) -> Iterator[tuple[tuple[str, str], Failure]]:
     """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort.
 
     Its values are written in full: ``list(dict.keys(d))[11] is x`` speaks of a key, not of the dict.
+
+    Yields:
+        The two values, in Dynamo's words, and the failure.
     """
     expression, comment = expressions.split(text)
     if expressions.compiled(expression) is None:
@@ -37,7 +38,7 @@ def relation(text: str, scope: dict[str, Any]) -> Iterator[Failure]:
             return
     for first, second in pairs:
         if _are_one(first, second, scope) is (not must_be_one):
-            yield Failure(
+            yield (first, second), Failure(
                 source=f"{describe.source(first)}, {describe.source(second)}",
                 guard=describe.shorten(describe.source(expression), 200),
                 expected=expected,
@@ -80,6 +81,18 @@ def other_backend(old: object, new: object) -> Failure:
     )
 
 
+def concurrent() -> Failure:
+    """Describe an entry that another thread made while this one waited to compile: it would serve the frame now."""
+    return Failure(
+        source="cache entry",
+        guard="no guard fails: another thread compiled it meanwhile",
+        expected="one compilation",
+        actual="another thread compiled the same meanwhile",
+        guard_type="CONCURRENT",
+        holder="ambient",
+    )
+
+
 def backend_name(backend: object) -> str:
     """Return the name of a backend: ``eager``, ``inductor``, or that of the user's function."""
     inner = _torch.innermost_backend(backend)
@@ -110,22 +123,3 @@ def unknown(text: str) -> Failure:
         where=describe.location_in(comment),
         guard_type="UNKNOWN",
     )
-
-
-def member_instead(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
-    """Say what a module has as a plain attribute where its entry's module had a member.
-
-    A module keeps submodules, parameters and buffers apart from other attributes: a layer whose ``attn2`` is None has
-    no such submodule, and yet it is not without the attribute.
-
-    Returns:
-        What the entry had, in a word, and what is there now; None if there is no such attribute at all.
-    """
-    found = _MEMBER.fullmatch(source)
-    if found is None:
-        return None
-    try:
-        held = vars(expressions.evaluate(found["owner"], scope))
-    except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)
-        return None
-    return (_MEMBERS[found["dict"]], held[found["name"]]) if found["name"] in held else None

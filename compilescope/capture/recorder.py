@@ -8,6 +8,7 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Self
 
+import msgspec
 import torch
 
 from compilescope._version import __version__
@@ -15,7 +16,7 @@ from compilescope.capture import _torch, breaks, describe, fallbacks
 from compilescope.capture.runs import RunCounter
 from compilescope.capture.tap import Attempt, Tap
 from compilescope.capture.targets import Selector, TargetBook
-from compilescope.record import CodeObject, Compilation, EntryMiss, Meta, Recompile, Recording, Scalar
+from compilescope.record import CodeObject, Compilation, Meta, Recompile, Recording, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -209,7 +210,7 @@ class Recorder:
 def _recompile(attempt: Attempt, current: Mapping[str, str]) -> Recompile | None:
     if not attempt.is_recompile:
         return None
-    entries = tuple(EntryMiss(id=current.get(miss.id, miss.id), failing=miss.failing) for miss in attempt.misses)
+    entries = tuple(msgspec.structs.replace(miss, id=current.get(miss.id, miss.id)) for miss in attempt.misses)
     return Recompile(entries=entries)
 
 

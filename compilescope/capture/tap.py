@@ -6,11 +6,13 @@ found again through torch itself, so no global of ours changes, and it goes when
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
-from compilescope.capture import _torch, breaks, describe, failures, guards, misses
+from compilescope.capture import _torch, breaks, compiled_for, describe, failures, guard_tree, guards, misses
 from compilescope.capture.hooks import Hooks, Traced
 from compilescope.record import CompileError, EntryMiss, Outcome
 
@@ -76,6 +78,8 @@ class Tap:
         self.original = original
         self._listeners: list[Listener] = []
         self._hooks = Hooks(self._on_declined_frame)
+        # For as long as an entry lives: its guard manager is the key, and is not kept alive by it.
+        self._compiled_for: WeakKeyDictionary[Any, compiled_for.CompiledFor] = WeakKeyDictionary()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (the signature differs between versions)
         """Compile as torch would, and tell the listeners."""
@@ -91,11 +95,13 @@ class Tap:
             self._tell(_failed(before, error))
             raise
         self._tell(_finished(before, result, self._hooks.tracing.end()))
+        self._note_entry(before.call, result)
         return result
 
     def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Before:
         call = _torch.read_call(self.original, args, kwargs)
-        misses = tuple(_examine(entry, call) for entry in call.entries) if call.has_entry else ()
+        known = self._compiled_for
+        misses = tuple(_examine(entry, call, known.get(entry.manager)) for entry in call.entries if call.has_entry)
         return _Before(
             call=call,
             misses=misses,
@@ -103,6 +109,14 @@ class Tap:
             breaks=_torch.break_count(),
             dynamic=_torch.dynamic_setting(),
         )
+
+    def _note_entry(self, call: CompileCall, result: Any) -> None:  # noqa: ANN401 (version dependent)
+        manager = _torch.guard_manager(result)
+        if manager is None:
+            return
+        # Noting must never break the user's compilation; without a note, guards alone say what was expected.
+        with contextlib.suppress(Exception):
+            self._compiled_for[manager] = compiled_for.note(manager, call.locals)
 
     def _tell(self, attempt: Attempt) -> None:
         for listener in tuple(self._listeners):
@@ -144,12 +158,12 @@ class Tap:
                 _torch.set_compile(self.original)
 
 
-def _examine(entry: Entry, call: CompileCall) -> EntryMiss:
+def _examine(entry: Entry, call: CompileCall, known: compiled_for.CompiledFor | None) -> EntryMiss:
     try:
-        return guards.examine(entry, call)
+        return guards.examine(entry, call, known)
     except Exception as error:  # noqa: BLE001 (explaining must never break the user's compilation; the doubt is recorded)
         text = f"compilescope could not examine this entry: {type(error).__name__}: {describe.shorten(str(error))}"
-        return EntryMiss(id=entry.id, failing=(misses.unknown(text),))
+        return EntryMiss(id=entry.id, failing=(misses.unknown(text),), unconfirmed=text)
 
 
 def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa: ANN401 (a C object)
@@ -163,7 +177,7 @@ def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa:
         before,
         "compiled",
         seconds,
-        guards=guards.leaf_count(manager),
+        guards=guard_tree.leaf_count(manager),
         operators=_torch.operators_of(before.call.compile_id),
         graph=_torch.graph_name(result),
         f_globals=before.call.globals,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
 
 from compilescope.capture import _torch
+from compilescope.record import Moved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
 
 _TEXT: Final = re.compile(
@@ -25,6 +27,18 @@ _DEVICE_KEYS: Final = re.compile(r"^(?:Autograd)?(CPU|CUDA|Meta|XPU|MPS|HPU|XLA|
 _INFERENCE_KEYS: Final = frozenset({"ADInplaceOrView"})
 
 Dims = tuple[int | None, ...]
+
+
+class Layout(Protocol):
+    """Sizes and strides of a tensor, in elements."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Its sizes."""
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """Its strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +93,11 @@ def _dims(text: str) -> Dims:
     return tuple(None if item == "None" else int(item) for item in text.replace(" ", "").split(",") if item)
 
 
-def differences(expected: Expected, actual: torch.Tensor) -> list[Difference]:
-    """Return every checked property in which ``actual`` differs; empty where none does."""
+def differences(expected: Expected, actual: torch.Tensor, was: Layout | None = None) -> list[Difference]:
+    """Return every checked property in which ``actual`` differs; empty where none does.
+
+    ``was`` is the layout of the tensor that the entry was compiled for, where it is known.
+    """
     found = [*_class(expected, actual), *_keys(expected, actual), *_flags(expected, actual)]
     if len(expected.size) != actual.dim():
         found.append(Difference("rank", ".dim()", str(len(expected.size)), str(actual.dim())))
@@ -90,7 +107,7 @@ def differences(expected: Expected, actual: torch.Tensor) -> list[Difference]:
         for index, (want, have) in enumerate(zip(expected.size, actual.shape, strict=True))
         if want is not None and want != have
     ]
-    return [*found, *sizes, *_strides(expected, actual, sizes)]
+    return [*found, *sizes, *_strides(expected, actual, sizes, was)]
 
 
 def _class(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
@@ -150,46 +167,111 @@ def _flags(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
         yield Difference("requires_grad", ".requires_grad", str(expected.requires_grad), str(actual.requires_grad))
 
 
-def _strides(expected: Expected, actual: torch.Tensor, sizes: Sequence[Difference]) -> Iterator[Difference]:
+def _strides(
+    expected: Expected, actual: torch.Tensor, sizes: Sequence[Difference], was: Layout | None
+) -> Iterator[Difference]:
     have = actual.stride()
     wrong = [i for i, want in enumerate(expected.stride) if want is not None and want != have[i]]
     if not wrong:
         return
-    formats = _memory_formats(expected, actual)
+    follows = _follow(expected, actual, wrong, was)
+    formats = None if follows else _memory_formats(expected, actual)
     if formats is not None:
         yield Difference("memory_format", "", *formats)
         return
-    follows = sizes[0].suffix if sizes and _follow(expected, actual, wrong) else None
+    part, cause = ("stride", None)
+    if follows:
+        # The sizes themselves may be free here, and the failing guard on them that of another tensor.
+        part, cause = ("stride", sizes[0].suffix) if sizes else ("size_stride", None)
     if len(wrong) == 1:
         index = wrong[0]
-        yield Difference("stride", f".stride()[{index}]", str(expected.stride[index]), str(have[index]), follows)
+        yield Difference(part, f".stride()[{index}]", str(expected.stride[index]), str(have[index]), cause)
         return
     want_text = _dims_text(expected.stride)
-    yield Difference("stride", ".stride()", want_text, _dims_text(have), follows)
+    yield Difference(part, ".stride()", want_text, _dims_text(have), cause)
 
 
 def _dims_text(dims: Sequence[int | None]) -> str:
     return "(" + ", ".join("any" if dim is None else str(dim) for dim in dims) + ")"
 
 
-def _follow(expected: Expected, actual: torch.Tensor, wrong: Sequence[int]) -> bool:
+def _follow(expected: Expected, actual: torch.Tensor, wrong: Sequence[int], was: Layout | None) -> bool:
     """Whether the differing strides are what a dense tensor of each side's sizes has, in one order of dimensions.
 
-    The order is that of the actual strides: ``size[1] 1 -> 7, stride[0] 32 -> 224`` is one change.
+    ``size[1] 1 -> 7, stride[0] 32 -> 224`` is one change. Where it is not known what the tensor was, its guard says
+    as much of its sizes and strides as it checks.
     """
+    if was is not None:
+        now = tuple(actual.shape)
+        return was.size != now and dense_alike(was.size, was.stride, now, actual.stride())
     order = sorted(range(actual.dim()), key=lambda i: (actual.stride(i), -i))
     want: int | None = 1
     have = 1
+    moved = False
     for index in order:
         if index in wrong and (want is None or expected.stride[index] != want or actual.stride(index) != have):
             return False
         size = expected.size[index]
+        moved = moved or size != actual.shape[index]
         want = None if want is None or size is None else want * max(size, 1)
         have *= max(actual.shape[index], 1)
-    return True
+    return moved
 
 
-_FORMATS: Final = ("contiguous", "channels_last")
+def dense_strides(size: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a dense tensor of that size whose dimensions lie in memory in that order, outermost first.
+
+    As torch does, a dimension of size 0 counts as one of size 1.
+    """
+    strides, step = [0] * len(size), 1
+    for index in reversed(order):
+        strides[index] = step
+        step *= max(size[index], 1)
+    return tuple(strides)
+
+
+def is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether the strides are those of a contiguous tensor of that size."""
+    return tuple(stride) == dense_strides(size, range(len(size)))
+
+
+def dense_alike(
+    was_size: Sequence[int], was_stride: Sequence[int], now_size: Sequence[int], now_stride: Sequence[int]
+) -> bool:
+    """Whether both are dense with their dimensions in one order, so that the strides follow from the sizes."""
+    if len(was_size) != len(now_size):
+        return False
+    dims = range(len(now_size))
+    orders = (
+        tuple(dims),
+        (*dims[:1], *dims[2:], *dims[1:2]),
+        tuple(sorted(dims, key=lambda i: -now_stride[i])),
+        tuple(sorted(dims, key=lambda i: -was_stride[i])),
+    )
+    return any(
+        dense_strides(was_size, order) == tuple(was_stride) and dense_strides(now_size, order) == tuple(now_stride)
+        for order in orders
+    )
+
+
+def moved_sizes(name: str, was: Sequence[int], now: Sequence[int]) -> tuple[Moved, ...]:
+    """Return the sizes of a tensor that differ."""
+    return tuple(
+        Moved(source=f"{name}.size()[{index}]", was=old, now=new)
+        for index, (old, new) in enumerate(zip(was, now, strict=True))
+        if old != new
+    )
+
+
+def quiet() -> AbstractContextManager[object]:
+    """Keep a subclass or a mode of the user's from seeing that a tensor is looked at."""
+    return _torch.no_torch_function()
+
+
+_FORMATS: Final[Mapping[str, Callable[[int], tuple[int, ...]]]] = {
+    "contiguous": lambda dims: tuple(range(dims)),
+    "channels_last": lambda dims: (0, *range(2, dims), 1),
+}
 
 
 def _memory_formats(expected: Expected, actual: torch.Tensor) -> tuple[str, str] | None:
@@ -197,8 +279,8 @@ def _memory_formats(expected: Expected, actual: torch.Tensor) -> tuple[str, str]
     if actual.dim() not in (4, 5):
         return None
     shape = tuple(have if want is None else want for want, have in zip(expected.size, actual.shape, strict=True))
-    wanted = [name for name in _FORMATS if _agree(expected.stride, _format_strides(shape, name))]
-    found = [name for name in _FORMATS if actual.stride() == _format_strides(actual.shape, name)]
+    wanted = [name for name, order in _FORMATS.items() if _agree(expected.stride, dense_strides(shape, order(len(shape))))]
+    found = [name for name, order in _FORMATS.items() if actual.stride() == dense_strides(actual.shape, order(actual.dim()))]
     return (wanted[0], found[0]) if len(wanted) == len(found) == 1 and wanted != found else None
 
 
@@ -206,11 +288,3 @@ def _agree(expected: Dims, strides: Sequence[int]) -> bool:
     return all(want is None or want == have for want, have in zip(expected, strides, strict=True))
 
 
-def _format_strides(shape: Sequence[int], name: str) -> tuple[int, ...]:
-    """Return the strides of a dense tensor of that shape, with the channels innermost or not."""
-    order = range(len(shape)) if name == "contiguous" else (0, *range(2, len(shape)), 1)
-    strides, step = [0] * len(shape), 1
-    for index in reversed(order):
-        strides[index] = step
-        step *= max(shape[index], 1)
-    return tuple(strides)

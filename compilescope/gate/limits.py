@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from compilescope.analysis import rules
-from compilescope.analysis.causes import is_shape_only, roots_of
 from compilescope.analysis.kinds import KINDS
 from compilescope.gate.making import finding
 from compilescope.gate.scope import stable_file
@@ -58,20 +57,10 @@ def _shape_driven(group: Group, recompiles: Sequence[Compilation], budget: Budge
         if one.recompile is not None and one.recompile.shape_driven is None:
             message = f"{group.name} was recompiled ({one.id}), and whether shapes drove it was not worked out"
             yield finding(rules.NOT_ANALYSED, message, code=group.code, where=_where(one))
-    driven = [_by_shapes(one) for one in recompiles if one.recompile is not None and one.recompile.shape_driven]
+    driven = [one for one in recompiles if one.recompile is not None and one.recompile.shape_driven]
     for alike in _by_cause(driven):
         message = f"{group.name} was recompiled {_times(len(alike))} as shapes changed: {_because(alike[0])}"
         yield _about(rules.SHAPE_RECOMPILE, message, group, alike)
-
-
-def _by_shapes(one: Compilation) -> Compilation:
-    """Return a shape-driven recompile with the causes that make it one: they need not be the closest entry's."""
-    if one.recompile is None or is_shape_only(one.recompile.causes):
-        return one
-    alike = [roots for entry in one.recompile.entries if is_shape_only(roots := roots_of(entry))]
-    # The newest of them; a recording that others made may tell of none.
-    causes = alike[-1] if alike else one.recompile.causes
-    return replace(one, recompile=replace(one.recompile, causes=causes))
 
 
 def _too_many(group: Group, recompiles: Sequence[Compilation], budget: Budget) -> Iterator[Finding]:

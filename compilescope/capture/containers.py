@@ -1,0 +1,70 @@
+"""Containers that differ: which keys or members came and went, or which length it has now. One fact, one failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from compilescope.capture import describe
+from compilescope.capture.compiled_for import members_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from compilescope.capture.asked import Asked
+    from compilescope.record import Failure
+
+_FEW: Final = 8
+
+
+def changed(asked: Asked, length: str | None = None, *, key: str | None = None, absent: bool = False) -> Failure:
+    """Describe a container that a guard on its keys, its members or its length refused.
+
+    Args:
+        asked: the refused guard; its source and value are those of the container.
+        length: the length that the guard expects, as text, where it says one.
+        key: the key that the guard asks for, where it says one.
+        absent: whether that key is expected to be absent.
+    """
+    value = asked.value
+    if isinstance(value, dict | set | frozenset):
+        was, now = asked.was.members if asked.was is not None else None, members_of(value)
+        if was is not None and now is not None:
+            return _members(asked, was, now)
+    if key is not None:
+        told = ("no key " if absent else "key ", "key " if absent else "no key ")
+        part = "keys" if isinstance(value, dict) else "members"
+        return asked.failure(f"{told[0]}{key}", f"{told[1]}{key}", part=part)
+    have = f"length {len(value)}" if hasattr(value, "__len__") else "no length"
+    part = "dict" if isinstance(value, dict) else None
+    known = asked.was.length if asked.was is not None else None
+    return asked.failure(f"length {length if known is None else known}", have, part=part)
+
+
+def _members(asked: Asked, was: Sequence[str], now: Sequence[str]) -> Failure:
+    went = [member for member in was if member not in now]
+    came = [member for member in now if member not in was]
+    if isinstance(asked.value, dict):
+        if not went and not came:
+            return asked.failure(_keys(was), _keys(now), part="order", guard=f"{asked.name} has its keys in this order")
+        return asked.failure(
+            _delta(went, came), _delta(came, went), part="keys", guard=f"{asked.name} has the keys it was compiled with"
+        )
+    if max(len(was), len(now)) > _FEW:
+        return asked.failure(_delta(went, came, "member"), _delta(came, went, "member"), part="members")
+    expected = asked.was.text if asked.was is not None else _delta(went, came, "member")
+    actual = describe.value(asked.value)
+    if actual == expected:
+        actual = describe.type_name(asked.value)
+    known = asked.was.type_name if asked.was is not None else None
+    return asked.failure(expected, actual, part="members", expected_type=known)
+
+
+def _keys(keys: Sequence[str]) -> str:
+    return describe.shorten(f"order {', '.join(keys)}")
+
+
+def _delta(here: Sequence[str], there: Sequence[str], word: str = "key") -> str:
+    """Say what is on this side alone, and what on the other: ``key 'a', no key 'b'``."""
+    told = [f"{word} {member}" for member in here[:_FEW]] + [f"no {word} {member}" for member in there[:_FEW]]
+    more = max(len(here) - _FEW, 0) + max(len(there) - _FEW, 0)
+    return describe.shorten(", ".join(told) + (f" and {more} more" if more else ""), 160)

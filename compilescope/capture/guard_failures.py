@@ -1,0 +1,221 @@
+"""What a node of a guard tree refuses, as failures: its own leaf guards, and a value that is not there at all."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import torch
+
+from compilescope.capture import _torch, containers, describe, expressions, leaves, members
+from compilescope.capture.asked import Asked
+from compilescope.capture.guard_tree import MISSING, UNSEEN
+from compilescope.record import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from compilescope.capture.asked import Frame
+    from compilescope.capture.guard_tree import Node
+
+# When one of these fails, what lies below was compiled for another value altogether.
+BLOCKERS: Final = frozenset({"TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "NOT_NONE", "FAKE_SCRIPT_TYPE_MATCH"})
+# These are read as a whole: asked alone, with the value at one place, they answer nonsense.
+_TOGETHER: Final = _torch.RELATIONAL_GUARDS | _torch.EXPRESSION_GUARDS
+# Of a function, partial or method, what Dynamo guards in the place of the object itself.
+_INSIDE_CALLABLE: Final = re.compile(
+    r"(?P<owner>.+)\.(?:__code__|__closure__|__defaults__|__kwdefaults__|__func__|__self__)(?:\[\d+\])?"
+)
+_KEY_AT: Final = re.compile(r"list\(dict\.keys\((?P<owner>.+)\)\)\[\d+\]")
+_CLASS_OF: Final = re.compile(r"type\((?P<owner>.+)\)")
+_PASSED: Final = "passed"
+_REFUSED: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A failure, with the sources that it is about as Dynamo writes them: the guarded value, or all that it reads.
+
+    ``expression`` tells a shape guard, which reads values, from a guard of a value.
+    """
+
+    failure: Failure
+    at: tuple[str, ...]
+    expression: bool = False
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it follows from no other failure."""
+        return self.failure.consequence_of is None
+
+    def following(self, cause: str) -> Found:
+        """Return it as a consequence of another."""
+        told = self.failure.consequence_of or cause
+        return Found(msgspec.structs.replace(self.failure, consequence_of=told), self.at, self.expression)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the refusals of one frame."""
+
+    frame: Frame
+
+    def failures(self, node: Node) -> list[Found]:
+        """Return what the leaf guards of a node refuse, or that its value is missing; empty if nothing is found."""
+        value = node.value(self.frame.scope)
+        if value is UNSEEN:
+            return []
+        if value is MISSING:
+            return [self._missing(node)]
+        return one_fact([self._of_owner(node, failure) for failure in self._ask_in_turn(node, value)])
+
+    def _ask_in_turn(self, node: Node, value: object) -> Iterator[Failure]:
+        """Ask the leaves in Dynamo's order, and none after a blocker has refused.
+
+        The later ones are written for a value that passed it, and some read its memory unchecked: asked about
+        another sort of value they may crash the process.
+        """
+        if node.is_dict:
+            for failure in self._dict_itself(node, value):
+                yield failure
+                if failure.guard_type in BLOCKERS:
+                    return
+        for leaf in node.manager.get_leaf_guards():
+            guard_type = type(leaf).__name__
+            if guard_type in _TOGETHER:
+                continue
+            raised = _refusal(leaf, value)
+            if raised is _PASSED:
+                continue
+            asked = Asked(guard_type, leaf.verbose_code_parts(), node.source, value, self.frame, raised or None)
+            closed = False
+            for failure in leaves.failures(asked):
+                yield failure
+                closed = closed or failure.guard_type in BLOCKERS
+            if closed:
+                return
+
+    def _dict_itself(self, node: Node, value: object) -> Iterator[Failure]:
+        """Check what the manager of a dict whose order matters checks by itself: its class and its keys."""
+        want = node.manager.get_type_of_guarded_value()
+        if type(value) is not want:
+            text = f"type({node.source}), type={want}"
+            yield from leaves.failures(Asked("TYPE_MATCH", [text], node.source, value, self.frame))
+            return
+        known = self.frame.was(node.source)
+        if known is not None and isinstance(value, dict) and dict.__len__(value) != known.length:
+            yield containers.changed(Asked("DICT_LENGTH", [], node.source, value, self.frame))
+
+    def _of_owner(self, node: Node, failure: Failure) -> Found:
+        """Report a dict, a callable or a class at its own name, not at its keys, ``__code__`` or ``type(x)``."""
+        key = _KEY_AT.fullmatch(node.source)
+        if key is not None:
+            return Found(self._keys(key["owner"]), (key["owner"],))
+        if failure.guard_type in BLOCKERS:
+            inside = _INSIDE_CALLABLE.fullmatch(node.source) if node.source.endswith("__code__") else None
+            if inside is not None:
+                return Found(self._callable(inside["owner"]), (inside["owner"],))
+            owner = _CLASS_OF.fullmatch(node.source)
+            if owner is not None:
+                return Found(self._class(owner["owner"]), (owner["owner"],))
+        return Found(failure, (describe.inside_numpy(node.source) or node.source,))
+
+    def _keys(self, owner: str) -> Failure:
+        value = expressions.evaluate_or_none(owner, self.frame.scope)
+        return containers.changed(Asked("MAPPING_KEYS_MATCH", [], owner, value, self.frame), "another")
+
+    def _callable(self, owner: str) -> Failure:
+        value = expressions.evaluate_or_none(owner, self.frame.scope)
+        asked = Asked("ID_MATCH", [f"{owner} is"], owner, value, self.frame)
+        was, now = asked.was, describe.value(value)
+        expected = "the function that it was compiled with" if was is None else was.text
+        return asked.failure(
+            expected,
+            f"another {now}" if now == expected or was is None else now,
+            guard=f"{asked.name} is the same function",
+            expected_type="function" if was is None else was.type_name,
+            part="callable",
+        )
+
+    def _class(self, owner: str) -> Failure:
+        value = expressions.evaluate_or_none(owner, self.frame.scope)
+        asked = Asked("TYPE_MATCH", [f"type({owner})"], owner, value, self.frame)
+        was, now = asked.was, describe.type_name(value)
+        expected = "the class that it was compiled with" if was is None else was.type_name
+        return asked.failure(
+            expected,
+            now if now != expected else f"another class {now}",
+            guard=f"type({asked.name}) is the same class",
+            expected_type=None if was is None else was.type_name.rpartition(".")[2],
+            actual_type=type(value).__name__,
+            part="module" if isinstance(value, torch.nn.Module) else None,
+        )
+
+    # --- what is not there ------------------------------------------------------------------------
+
+    def _missing(self, node: Node) -> Found:
+        inside = _INSIDE_CALLABLE.fullmatch(node.source)
+        if inside is not None:
+            return Found(self._callable(inside["owner"]), (inside["owner"],))
+        key = _KEY_AT.fullmatch(node.source)
+        if key is not None:
+            return Found(self._keys(key["owner"]), (key["owner"],))
+        return self._missing_item(node) or Found(self._missing_attribute(node.source), (node.source,))
+
+    def _missing_item(self, node: Node) -> Found | None:
+        """Report a missing item by its container: a key that went, or another length."""
+        parent = node.parent
+        if parent is None or parent.parent is None:
+            return None
+        container = parent.value(self.frame.scope)
+        if not isinstance(container, dict | list | tuple) or members.is_namespace(parent.source):
+            return None
+        asked = Asked("MISSING", [f"{node.source} exists"], parent.source, container, self.frame)
+        if asked.was is None and isinstance(container, dict):
+            suffix = describe.source(node.source).removeprefix(asked.name)
+            key = suffix[1:-1] if suffix.startswith("[") else suffix
+            return Found(containers.changed(asked, key=key), (parent.source,))
+        return Found(containers.changed(asked, "another"), (parent.source,))
+
+    def _missing_attribute(self, source: str) -> Failure:
+        name = describe.source(source)
+        member, instead = members.instead(source, self.frame.scope) or (None, None)
+        was = self.frame.was(source)
+        present = "present" if was is None else was.text
+        return Failure(
+            source=name,
+            guard=f"{name} is a {member}" if member else f"{name} exists",
+            expected=(f"a {member}" if was is None else was.text) if member else present,
+            actual=describe.value(instead) if member else "absent",
+            guard_type="MISSING",
+            where=self.frame.place(source, ""),
+            part=member or "missing",
+            expected_type=None if was is None else was.type_name,
+            actual_type=describe.type_name(instead) if member else None,
+            holder=expressions.holder(source, self.frame.scope, self.frame.code),
+        )
+
+
+def one_fact(found: Iterable[Found]) -> list[Found]:
+    """Keep one root for each value: what several leaves refuse of a value that is not a tensor is one change."""
+    roots: set[str] = set()
+    kept: list[Found] = []
+    for one in sorted(found, key=lambda one: one.failure.guard_type not in BLOCKERS):
+        failure = one.failure
+        if one.is_root and failure.guard_type not in ("TENSOR_MATCH", "DIMENSION_DYNAMIC_MARKING_GUARD"):
+            if failure.source in roots:
+                kept.append(one.following(failure.source))
+                continue
+            roots.add(failure.source)
+        kept.append(one)
+    return kept
+
+
+def _refusal(leaf: Any, value: object) -> str:  # noqa: ANN401 (a C object)
+    """Ask a leaf: ``_PASSED``, ``_REFUSED``, or the text of what it raised."""
+    try:
+        return _PASSED if leaf(value) else _REFUSED
+    except Exception as error:  # noqa: BLE001 (a guard may raise anything; that is a finding, not ours to hide)
+        return f"{type(error).__name__}: {describe.shorten(str(error))}"

@@ -1,0 +1,36 @@
+"""Members of modules and objects: the dicts that hold them, and what stands in the place of one that is gone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from compilescope.capture import expressions
+
+_MEMBERS: Final = {"_modules": "submodule", "_parameters": "parameter", "_buffers": "buffer"}
+_MEMBER: Final = re.compile(rf"(?P<owner>.*)\.(?P<dict>{'|'.join(_MEMBERS)})\['(?P<name>[^']+)'\]")
+_NAMESPACES: Final = (*(f".{name}" for name in _MEMBERS), ".__dict__")
+
+
+def is_namespace(source: str) -> bool:
+    """Whether a dict holds the attributes of an object, the members of a module, or the globals."""
+    return source.endswith(_NAMESPACES) or source == "G"
+
+
+def instead(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
+    """Say what a module has as a plain attribute where its entry's module had a member.
+
+    A module keeps submodules, parameters and buffers apart from other attributes: a layer whose ``attn2`` is None has
+    no such submodule, and yet it is not without the attribute.
+
+    Returns:
+        What the entry had, in a word, and what is there now; None if there is no such attribute at all.
+    """
+    found = _MEMBER.fullmatch(source)
+    if found is None:
+        return None
+    try:
+        held = vars(expressions.evaluate(found["owner"], scope))
+    except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)
+        return None
+    return (_MEMBERS[found["dict"]], held[found["name"]]) if found["name"] in held else None

@@ -1,0 +1,307 @@
+"""Symbolic shape guards that fail: what form they have, which of the values that they read changed, and what that is.
+
+They are a list of Python expressions over ``L[...]``, each with a comment that names the user's line. An expression
+is classified by the operand that changed since the entry was compiled, where that is known: ``self.patch *
+x.size()[0] == 28`` is about the size if only the size changed. Strides that are those of a dense tensor of its sizes,
+before and now, follow from the sizes.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from compilescope.capture import describe, expressions, tensors
+from compilescope.capture.compiled_for import layout_of
+from compilescope.capture.expressions import Symbol, root_of
+from compilescope.record import Failure, Moved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from compilescope.capture.asked import Frame
+
+_DUCK: Final = "duck sizing added this equality"
+_ZERO_ONE_BOUND: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One value that an expression reads: its number when the entry was compiled (None if unknown), and now."""
+
+    symbol: Symbol
+    was: bool | int | float | None
+    now: object
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is another now, or may be."""
+        return self.was is None or self.was != self.now
+
+    @property
+    def tensor(self) -> str:
+        """Source of the tensor that it is a property of."""
+        text = self.symbol.text
+        return text[: min(at for at in map(text.find, (".size()", ".stride()", ".storage_offset()")) if at >= 0)]
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether it is a stride or an offset."""
+        return ".stride()" in self.symbol.text or ".storage_offset()" in self.symbol.text
+
+    def moved(self) -> Moved:
+        """Return it as a recording keeps it."""
+        now = self.now if isinstance(self.now, bool | int | float) else None
+        return Moved(source=self.symbol.name, was=self.was, now=now)
+
+
+@lru_cache(maxsize=4096)
+def form(expression: str, comment: str) -> str:
+    """Name the form of an expression over sizes: ``divisible``, ``at_least_two``, ``duck``, ``equal``, ``constant``,
+    ``bound`` or ``relation``; ``value`` where it reads something that is no number of a tensor.
+    """  # noqa: D205 (the list of forms is the summary)
+    read = expressions.symbols(expression)
+    if not read or not all(symbol.is_of_tensor for symbol in read):
+        return "value"
+    tree = ast.parse(expression, mode="eval")
+    if any(isinstance(node, ast.Mod) for node in ast.walk(tree)):
+        return "divisible"
+    if _DUCK in comment:
+        return "duck"
+    return _comparison(tree.body, len(read))
+
+
+def _comparison(node: ast.expr, read: int) -> str:
+    if read > 1:
+        plain = isinstance(node, ast.Compare) and all(root_of(side) for side in (node.left, *node.comparators))
+        return "equal" if plain and isinstance(node.ops[0], ast.Eq) else "relation"  # type: ignore[attr-defined]
+    match node:
+        case ast.Compare(left=ast.Constant(value=2), ops=[ast.LtE()]):
+            return "at_least_two"
+        case ast.Compare(ops=[ast.Eq()]):
+            return "constant"
+        case _:
+            return "bound"
+
+
+def failures(text: str, guard_type: str, frame: Frame) -> Iterator[Failure]:
+    """Evaluate one line of expression text; yield what failed: one failure for each thing that changed."""
+    expression, comment = expressions.split(text)
+    raised: str | None = None
+    try:
+        with tensors.quiet():
+            if expressions.evaluate(expression, frame.scope):
+                return
+    except SyntaxError:
+        return
+    except Exception as error:  # noqa: BLE001 (a guard of the user's values may raise anything; that is a finding)
+        raised = f"{type(error).__name__}: {describe.shorten(str(error))}"
+    yield from _Failed(expression, comment, guard_type, frame, raised).read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """One expression that does not hold."""
+
+    expression: str
+    comment: str
+    guard_type: str
+    frame: Frame
+    raised: str | None
+
+    def read(self) -> Iterator[Failure]:
+        symbols = expressions.symbols(self.expression)
+        base = next((symbol for symbol in symbols if "._base" in symbol.text), None)
+        if base is not None and self._value(base.text.partition("._base")[0] + "._base") is None:
+            yield self._base_gone(base, symbols)
+            return
+        aliasing = self._aliasing()
+        if aliasing is not None:
+            yield aliasing
+            return
+        operands = [Operand(s, self.frame.was_number(s.text), self._value(s.text)) for s in symbols]
+        changed = [operand for operand in operands if operand.changed] or operands
+        values = [operand for operand in changed if not operand.symbol.is_of_tensor]
+        layouts = [operand for operand in changed if operand.is_layout and not self._follows_sizes(operand)]
+        # Where nothing is known of what was, an expression that reads a value is about the value.
+        known = all(operand.was is not None for operand in operands)
+        for operand in values:
+            yield self._of_value(operand, operands)
+        if values and not known:
+            return
+        if layouts:
+            if not values:
+                yield self._of_layout(layouts[0], operands)
+        elif (sizes := self._sizes(changed)) or not values:
+            yield self._of_sizes(sizes, operands)
+
+    # --- which operands ---------------------------------------------------------------------------
+
+    def _follows_sizes(self, operand: Operand) -> bool:
+        """Whether a stride is that of a dense tensor of its sizes, in one order of dimensions, before and now."""
+        if ".stride()" not in operand.symbol.text:
+            return False
+        now = self._layout(operand.tensor)
+        if now is None:
+            return False
+        was = self.frame.was_layout(operand.tensor)
+        if was is None:
+            return False
+        return tensors.dense_alike(was.size, was.stride, now.size, now.stride) and was.size != now.size
+
+    def _sizes(self, changed: Sequence[Operand]) -> list[Moved]:
+        """Return the sizes that changed, among them those that the strides read here follow from."""
+        found = [operand.moved() for operand in changed if not operand.is_layout and operand.symbol.is_of_tensor]
+        for operand in changed:
+            if operand.is_layout and self._follows_sizes(operand):
+                was, now = self.frame.was_layout(operand.tensor), self._layout(operand.tensor)
+                if was is not None and now is not None:
+                    found += tensors.moved_sizes(describe.source(operand.tensor), was.size, now.size)
+        return list(dict.fromkeys(found))
+
+    def _value(self, text: str) -> object:
+        with tensors.quiet():
+            return expressions.evaluate_or_none(text, self.frame.scope)
+
+    def _layout(self, source: str) -> Any:  # noqa: ANN401 (a layout, or None)
+        tensor = self._value(source)
+        return layout_of(tensor) if isinstance(tensor, torch.Tensor) else None
+
+    # --- as failures ------------------------------------------------------------------------------
+
+    def _failure(self, operands: Sequence[Operand], **facts: Any) -> Failure:  # noqa: ANN401 (fields of Failure)
+        derived: dict[str, Any] = {
+            "guard": describe.source(self.expression),
+            "expected": describe.source(self.expression),
+            "actual": _values(operands, self.frame.scope),
+            "where": self.frame.place(self.expression, self.comment),
+            "guard_type": self.guard_type,
+            "holder": "tensor",
+            "raised": self.raised,
+            "symbols": tuple(operand.symbol.name for operand in operands),
+        }
+        return Failure(**(derived | facts))
+
+    def _base_gone(self, base: Symbol, symbols: Sequence[Symbol]) -> Failure:
+        operands = [Operand(symbol, None, self._value(symbol.text)) for symbol in symbols]
+        # That it raises where there is no base is not news: what is said of it says that there is none.
+        return self._failure(
+            operands,
+            source=base.name.partition("._base")[0] + "._base",
+            expected="a view of another tensor",
+            actual="not a view (its _base is None)",
+            part="base",
+            raised=None,
+        )
+
+    def _aliasing(self) -> Failure | None:
+        match ast.parse(self.expression, mode="eval").body:
+            case ast.Compare(left=left, ops=[ast.Is()], comparators=[right]) if root_of(left) and root_of(right):
+                names = (describe.source(ast.unparse(left)), describe.source(ast.unparse(right)))
+                return self._failure(
+                    [], source=", ".join(names), expected="one object for both", actual="two objects", part="aliasing"
+                )
+        return None
+
+    def _of_value(self, operand: Operand, operands: Sequence[Operand]) -> Failure:
+        text = operand.symbol.text
+        expected = describe.source(self.expression)
+        if operand.was is not None:
+            expected = describe.value(operand.was)
+        elif len(operands) == 1:
+            expected = _constant_in(self.expression) or expected
+        return self._failure(
+            operands,
+            source=operand.symbol.name,
+            expected=expected,
+            actual=_described(text, self.frame.scope),
+            part="value",
+            holder=expressions.holder(text, self.frame.scope, self.frame.code),
+            actual_type=describe.type_name(operand.now),
+            expected_type=None if operand.was is None else type(operand.was).__name__,
+        )
+
+    def _of_layout(self, operand: Operand, operands: Sequence[Operand]) -> Failure:
+        stride = ".stride()" in operand.symbol.text
+        if _DUCK in self.comment:
+            # A stride or an offset that merely had the value of some size when it was compiled.
+            return self._failure(operands, source=_names(operands), part="duck")
+        part = "stride" if stride else "storage_offset"
+        if stride and operand.was is None and self._is_dense(operand):
+            # It is not known what the strides were; where a size of the tensor fails, they follow from it.
+            part = "dense_stride"
+        told = {} if operand.was is None else {"expected": str(operand.was), "actual": str(operand.now)}
+        return self._failure(operands, source=operand.symbol.name, part=part, **told)
+
+    def _is_dense(self, operand: Operand) -> bool:
+        now = self._layout(operand.tensor)
+        return now is not None and tensors.is_dense(now.size, now.stride)
+
+    def _of_sizes(self, sizes: Sequence[Moved], operands: Sequence[Operand]) -> Failure:
+        shape = form(self.expression, self.comment)
+        expected, off_by = describe.source(self.expression), _off_by(self.expression, self.frame.scope)
+        source = _names(operands)
+        if shape == "value":
+            shape, source = "relation", ", ".join(size.source for size in sizes) or source
+        elif shape in ("bound", "at_least_two") and _lower_bound(self.expression) == _ZERO_ONE_BOUND:
+            below = isinstance(now := operands[0].now, int) and now < _ZERO_ONE_BOUND
+            shape, expected = ("at_least_two", ">= 2") if below else ("bound", expected)
+        elif shape == "constant":
+            expected = _constant_in(self.expression) or expected
+        return self._failure(
+            operands,
+            source=source,
+            expected=expected,
+            part=shape,
+            moved=tuple(sizes),
+            off_by=off_by if self.raised is None else None,
+        )
+
+
+def _names(operands: Sequence[Operand]) -> str:
+    return ", ".join(operand.symbol.name for operand in operands)
+
+
+def _values(operands: Sequence[Operand], scope: dict[str, Any]) -> str:
+    values = {operand.symbol.name: _described(operand.symbol.text, scope) for operand in operands}
+    if len(values) == 1:
+        return next(iter(values.values()))
+    return ", ".join(f"{name} = {text}" for name, text in values.items())
+
+
+def _described(text: str, scope: dict[str, Any]) -> str:
+    try:
+        with tensors.quiet():
+            return describe.value(expressions.evaluate(text, scope))
+    except Exception as error:  # noqa: BLE001 (the value may not exist on this input; say that)
+        return f"not there ({type(error).__name__})"
+
+
+def _constant_in(expression: str) -> str | None:
+    match ast.parse(expression, mode="eval").body:
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant() as constant]):
+            return ast.unparse(constant)
+    return None
+
+
+def _lower_bound(expression: str) -> int | None:
+    """Return the constant that stands below a size in a comparison such as ``2 <= B <= 15``."""
+    match ast.parse(expression, mode="eval").body:
+        case ast.Compare(left=ast.Constant(value=int(bound)), ops=[ast.LtE(), *_]):
+            return bound
+    return None
+
+
+def _off_by(expression: str, scope: dict[str, Any]) -> int | None:
+    """Return by how much the two sides of an equation of integers differ; None for another expression."""
+    match ast.parse(expression, mode="eval").body:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            with tensors.quiet():
+                have = expressions.evaluate_or_none(ast.unparse(left), scope)
+                want = expressions.evaluate_or_none(ast.unparse(right), scope)
+            return abs(have - want) if isinstance(have, int) and isinstance(want, int) else None
+    return None
