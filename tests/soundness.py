@@ -14,7 +14,8 @@ from compilescope.storage import from_json, to_json
 if TYPE_CHECKING:
     from compilescope.record import Failure, Recording
 
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|(?<![\d.])\d{12,}")
+# An address in hexadecimal or in decimal: these processes live below 2**47, and above what numbers of programs reach.
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}|(?<![\d.])(?:9[3-4]|1[34]\d)\d{12}(?!\d)")
 
 
 def assert_sound(recording: Recording) -> None:

@@ -139,7 +139,9 @@ def marks_of(value: object) -> str:
     """Say which dimensions of a tensor ``mark_dynamic`` and its like have marked: ``dynamic 0, 1``."""
     held = getattr(value, "__dict__", {})
     marks = {name[len(_MARK) : -len(_INDICES)]: held[name] for name in held if name.startswith(_MARK)}
-    told = [f"{name} {', '.join(map(str, sorted(dims)))}" for name, dims in sorted(marks.items()) if isinstance(dims, set)]
+    told = [
+        f"{name} {', '.join(map(str, sorted(dims)))}" for name, dims in sorted(marks.items()) if isinstance(dims, set)
+    ]
     return "; ".join(told) or "no marks"
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from compilescope.record import Failure
 
 _FEW: Final = 8
+# The names of submodules are mostly numbers: how many there are says more.
+_SUBMODULES: Final = "._modules"
 
 
 def changed(asked: Asked, length: str | None = None, *, key: str | None = None, absent: bool = False) -> Failure:
@@ -26,7 +28,7 @@ def changed(asked: Asked, length: str | None = None, *, key: str | None = None, 
         absent: whether that key is expected to be absent.
     """
     value = asked.value
-    if isinstance(value, dict | set | frozenset):
+    if isinstance(value, dict | set | frozenset) and not asked.source.endswith(_SUBMODULES):
         was, now = asked.was.members if asked.was is not None else None, members_of(value)
         if was is not None and now is not None:
             return _members(asked, was, now)

@@ -93,7 +93,9 @@ def value(thing: object) -> str:
 
 
 # Classes of torch's whose repr is short, says the value, and runs nobody else's code.
-_PLAIN_REPRS: Final = frozenset({torch.Size.__repr__, type(torch.strided).__repr__, type(torch.preserve_format).__repr__})
+_PLAIN_REPRS: Final = frozenset(
+    {torch.Size.__repr__, type(torch.strided).__repr__, type(torch.preserve_format).__repr__}
+)
 
 
 def _sequence(items: Sequence[object]) -> str:

@@ -56,7 +56,7 @@ def changed(asked: Asked, meaning: str) -> Failure:
         )
     if len(differing) == 1:
         name, old, new = differing[0]
-        source = f"{owner}.{name}" if name.isidentifier() and name != "metadata" else f"{owner} {name}"
+        source = owner if name == "metadata" else f"{owner}.{name}" if name.isidentifier() else f"{owner} {name}"
         return asked.failure(old, new, source=source, guard=meaning, part="subclass_metadata")
     return asked.failure(
         describe.shorten(", ".join(f"{name} {old}" for name, old, _ in differing)),

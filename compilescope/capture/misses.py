@@ -38,14 +38,17 @@ def relation(text: str, scope: dict[str, Any]) -> Iterator[tuple[tuple[str, str]
             return
     for first, second in pairs:
         if _are_one(first, second, scope) is (not must_be_one):
-            yield (first, second), Failure(
-                source=f"{describe.source(first)}, {describe.source(second)}",
-                guard=describe.shorten(describe.source(expression), 200),
-                expected=expected,
-                actual=actual,
-                where=describe.location_in(comment),
-                guard_type="OBJECT_ALIASING" if must_be_one else "NO_TENSOR_ALIASING",
-                part="aliasing",
+            yield (
+                (first, second),
+                Failure(
+                    source=f"{describe.source(first)}, {describe.source(second)}",
+                    guard=describe.shorten(describe.source(expression), 200),
+                    expected=expected,
+                    actual=actual,
+                    where=describe.location_in(comment),
+                    guard_type="OBJECT_ALIASING" if must_be_one else "NO_TENSOR_ALIASING",
+                    part="aliasing",
+                ),
             )
 
 

@@ -234,7 +234,13 @@ class _Failed:
         if stride and operand.was is None and self._is_dense(operand):
             # It is not known what the strides were; where a size of the tensor fails, they follow from it.
             part = "dense_stride"
-        told = {} if operand.was is None else {"expected": str(operand.was), "actual": str(operand.now)}
+        if operand.was is None:
+            return self._failure(operands, source=operand.symbol.name, part=part)
+        was, now = self.frame.was_layout(operand.tensor), self._layout(operand.tensor)
+        if stride and was is not None and now is not None and tensors.several_differ(was.stride, now.stride):
+            name = f"{describe.source(operand.tensor)}.stride()"
+            return self._failure(operands, source=name, part=part, expected=str(was.stride), actual=str(now.stride))
+        told = {"expected": str(operand.was), "actual": str(operand.now)}
         return self._failure(operands, source=operand.symbol.name, part=part, **told)
 
     def _is_dense(self, operand: Operand) -> bool:

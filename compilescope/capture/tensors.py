@@ -254,6 +254,11 @@ def dense_alike(
     )
 
 
+def several_differ(was: Sequence[int], now: Sequence[int]) -> bool:
+    """Whether two tuples of strides differ in more than one place."""
+    return len(was) == len(now) and sum(old != new for old, new in zip(was, now, strict=True)) > 1
+
+
 def moved_sizes(name: str, was: Sequence[int], now: Sequence[int]) -> tuple[Moved, ...]:
     """Return the sizes of a tensor that differ."""
     return tuple(
@@ -279,12 +284,14 @@ def _memory_formats(expected: Expected, actual: torch.Tensor) -> tuple[str, str]
     if actual.dim() not in (4, 5):
         return None
     shape = tuple(have if want is None else want for want, have in zip(expected.size, actual.shape, strict=True))
-    wanted = [name for name, order in _FORMATS.items() if _agree(expected.stride, dense_strides(shape, order(len(shape))))]
-    found = [name for name, order in _FORMATS.items() if actual.stride() == dense_strides(actual.shape, order(actual.dim()))]
+    wanted = [
+        name for name, order in _FORMATS.items() if _agree(expected.stride, dense_strides(shape, order(len(shape))))
+    ]
+    found = [
+        name for name, order in _FORMATS.items() if actual.stride() == dense_strides(actual.shape, order(actual.dim()))
+    ]
     return (wanted[0], found[0]) if len(wanted) == len(found) == 1 and wanted != found else None
 
 
 def _agree(expected: Dims, strides: Sequence[int]) -> bool:
     return all(want is None or want == have for want, have in zip(expected, strides, strict=True))
-
-

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from compilescope.analysis import rules
 from compilescope.analysis.kinds import KINDS
 from compilescope.gate.making import finding

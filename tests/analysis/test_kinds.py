@@ -23,7 +23,15 @@ FAMILIES = {
     "container": {"list_length", "dict_keys", "dict_order", "dict_length"},
     "object": {"module_type", "type", "object_id", "function_id", "closure"},
     "attribute": {"module_attr_int", "module_attr", "module_training", "attr_added", "attr_changed", "attr_str"},
-    "ambient": {"global", "global_state", "torch_function_mode", "default_device", "backend", "invalidated"},
+    "ambient": {
+        "global",
+        "global_state",
+        "torch_function_mode",
+        "default_device",
+        "backend",
+        "invalidated",
+        "concurrent",
+    },
     "last resort": {"guard_error", "unknown"},
 }
 

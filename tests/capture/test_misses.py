@@ -16,7 +16,7 @@ def scope(**local: object) -> dict[str, object]:
 
 
 def told(text: str, /, **local: object) -> list[tuple[str, str, str]]:
-    return [(f.source, f.expected, f.actual) for f in misses.relation(text, scope(**local))]
+    return [(f.source, f.expected, f.actual) for _, f in misses.relation(text, scope(**local))]
 
 
 def test_key_of_a_dict_that_is_still_the_same_object_is_no_miss() -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from compilescope.gate.budget import Budget, judge
-from compilescope.record import EntryMiss, Location, Parity
+from compilescope.record import Location, Parity
 
 from .making import (
     BLOCK,
@@ -113,19 +113,6 @@ def test_shape_driven_recompile() -> None:
     assert found.rule == "CS203"
     assert "as shapes changed: size of x.size()[1] (16 -> 24)" in found.message
     assert rules(recording, Budget()) == []
-
-
-def test_recompile_that_another_entry_would_have_served_but_for_shapes_is_shape_driven() -> None:
-    one = compiled("0/1", BLOCK, NORM)
-    assert one.recompile is not None
-    entries = (*one.recompile.entries, EntryMiss(id="0/7", failing=(SIZE, replace(DTYPE, consequence_of="x"))))
-    driven = replace(one, recompile=replace(one.recompile, entries=entries, shape_driven=True))
-    found = only(sound(compilations=(compiled("0/0"), driven)), Budget(no_shape_recompile=True))
-    assert found.rule == "CS203"
-    assert found.message.startswith(
-        "Block.forward was recompiled once as shapes changed: size of x.size()[1] (16 -> 24)"
-    )
-    assert found.key == "Block.forward: size of x.size()[1]"
 
 
 def test_recompile_that_is_said_to_be_shape_driven_is_so_whatever_its_entries() -> None:

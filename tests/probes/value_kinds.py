@@ -167,7 +167,7 @@ def another_key_of_an_iterated_dict(*, cured: bool) -> None:
     compiled({"image": image, "text" if cured else "mask": text})
 
 
-@probe("dict_keys", "names")
+@probe("python_value", "names")
 def another_member_of_a_set(*, cured: bool) -> None:
     def chosen(image: Tensor, names: set[str]) -> Tensor:
         return image.sin() if "sine" in names else image.cos()
@@ -185,7 +185,7 @@ def another_order(*, cured: bool) -> None:
     compiled({"image": image, "text": text} if cured else {"text": text, "image": image})
 
 
-@probe("dict_length", "inputs")
+@probe("dict_keys", "inputs")
 def another_number_of_keys(*, cured: bool) -> None:
     compiled = torch.compile(folded, backend="eager")
     image, text = torch.ones(4), torch.zeros(4)
@@ -199,7 +199,7 @@ def all_folded(image: Tensor, extras: dict[str, Tensor]) -> Tensor:
     return image + 1
 
 
-@probe("dict_length", "extras")
+@probe("dict_keys", "extras")
 def first_key_of_an_empty_dict(*, cured: bool) -> None:
     compiled = torch.compile(all_folded, backend="eager")
     extras = {"text": torch.zeros(4)}
