@@ -156,8 +156,8 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: ``constraint_violation``, ``backend_error``, ``user_exception``, ``fake_tensor_error``,
-            ``no_fake_kernel``, ``numpy_error``, ``unsupported``, ``recompile_limit``, ``recompile_forbidden`` (by ``error_on_recompile`` or
-            a stance) or ``internal``.
+            ``no_fake_kernel``, ``numpy_error``, ``unsupported``, ``recompile_limit``, ``recompile_forbidden`` (by
+            ``error_on_recompile`` or a stance) or ``internal``.
         type: name of the exception class.
         message: its first lines, without addresses.
         source: the guarded value it speaks of, where it names one.

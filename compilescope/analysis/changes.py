@@ -76,11 +76,11 @@ def _by_size(failures: Sequence[Failure]) -> dict[int, Key]:
     related = [failure for failure in failures if failure.kind in _RELATIONS]
     pending = []
     for failure in related:
-        key = _follows(failure, by_pair, direct, keys)
-        if key is None:
+        followed = _follows(failure, by_pair, direct, keys)
+        if followed is None:
             pending.append(failure)
         else:
-            keys[id(failure)] = key
+            keys[id(failure)] = followed
     for failure in pending:
         pairs = _pairs(failure)
         known = next((by_pair[pair] for pair in pairs if pair in by_pair), None)

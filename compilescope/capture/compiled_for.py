@@ -108,10 +108,10 @@ def layout_of(tensor: torch.Tensor, *, of_base: bool = True) -> TensorLayout | N
     try:
         with _torch.no_torch_function():
             size, stride, offset = tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset()
-            base = tensor._base if of_base else None  # noqa: SLF001 (the guards speak of it)
+            base = tensor._base if of_base else None  # noqa: SLF001 (the guards read it)
     except Exception:  # noqa: BLE001 (a subclass or a layout without strides may refuse any of these)
         return None
-    if not all(isinstance(number, int) for number in (*size, *stride, offset)):
+    if not isinstance(offset, int) or not all(isinstance(number, int) for number in (*size, *stride)):
         return None
     return TensorLayout(size, stride, offset, None if base is None else layout_of(base, of_base=False))
 
@@ -127,11 +127,9 @@ def note_value(value: object) -> Noted:
         return Noted(describe.value(value), name, members=members_of(value), length=dict.__len__(value))
     # The builtin's own length: a subclass may run anything.
     if isinstance(value, set | frozenset):
-        kind = set if isinstance(value, set) else frozenset
-        return Noted(describe.value(value), name, members=members_of(value), length=kind.__len__(value))
+        return Noted(describe.value(value), name, members=members_of(value), length=describe.builtin_length(value))
     if isinstance(value, list | tuple):
-        sequence = list if isinstance(value, list) else tuple
-        return Noted(describe.value(value), name, length=sequence.__len__(value))
+        return Noted(describe.value(value), name, length=describe.builtin_length(value))
     return Noted(describe.value(value), name)
 
 

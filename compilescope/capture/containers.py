@@ -37,9 +37,9 @@ def changed(asked: Asked, length: str | None = None, *, key: str | None = None, 
         part = "keys" if isinstance(value, dict) else "members"
         return asked.failure(f"{told[0]}{key}", f"{told[1]}{key}", part=part)
     have = f"length {len(value)}" if hasattr(value, "__len__") else "no length"
-    part = "dict" if isinstance(value, dict) else None
     known = asked.was.length if asked.was is not None else None
-    return asked.failure(f"length {length if known is None else known}", have, part=part)
+    expected = f"length {length if known is None else known}"
+    return asked.failure(expected, have, part="dict" if isinstance(value, dict) else None)
 
 
 def _members(asked: Asked, was: Sequence[str], now: Sequence[str]) -> Failure:

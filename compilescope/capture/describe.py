@@ -12,7 +12,7 @@ import sysconfig
 from functools import cache, lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -20,7 +20,7 @@ from compilescope.capture import _torch
 from compilescope.record import Location
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from traceback import FrameSummary
     from types import CodeType
 
@@ -66,22 +66,9 @@ def class_name(cls: type) -> str:
 
 def value(thing: object) -> str:
     """Describe a value in a few words. Nothing of it is kept; of the user's code only ``repr`` of constants is run."""
-    if isinstance(thing, enum.Enum):
-        return f"{type(thing).__qualname__}.{thing.name}"
-    if thing is None or isinstance(thing, bool | int | float | complex | str | bytes | torch.dtype | torch.device):
-        return shorten(repr(thing))
-    if isinstance(thing, torch.Tensor):
-        return tensor(thing)
-    if isinstance(thing, torch.nn.Module):
-        return f"{type_name(thing)} module"
-    if isinstance(thing, type):
-        return f"class {class_name(thing)}"
-    if isinstance(thing, FunctionType | MethodType | BuiltinFunctionType):
-        return f"function {getattr(thing, '__qualname__', type_name(thing))}"
-    if isinstance(thing, functools.partial):
-        return shorten(f"partial of {value(thing.func)}")
-    if isinstance(thing, ModuleType):
-        return f"module {thing.__name__}"
+    for classes, describe_one in _DESCRIBERS:
+        if isinstance(thing, classes):
+            return describe_one(thing)
     if type(thing) in (list, tuple, set, frozenset):
         return _sequence(thing)  # type: ignore[arg-type]
     if type(thing) is dict:
@@ -90,6 +77,17 @@ def value(thing: object) -> str:
     if type(thing).__repr__ in _PLAIN_REPRS:
         return shorten(repr(thing))
     return f"{type_name(thing)} object"
+
+
+def function_name(function: object) -> str:
+    """Return the qualified name of a function, method or builtin."""
+    return str(getattr(function, "__qualname__", type_name(function)))
+
+
+def builtin_length(container: Any) -> int:  # noqa: ANN401 (any subclass of a builtin container)
+    """Return the length of a container by its builtin class: a subclass may run anything."""
+    builtin = next(cls for cls in (dict, set, frozenset, list, tuple) if isinstance(container, cls))
+    return int(builtin.__len__(container))
 
 
 # Classes of torch's whose repr is short, says the value, and runs nobody else's code.
@@ -119,6 +117,20 @@ def tensor(thing: torch.Tensor) -> str:
         return f"{type_name(thing)} object"
     plain = type(thing) in (torch.Tensor, torch.nn.Parameter)
     return f"{'' if plain else type_name(thing) + ' '}{kind}[{shape}]{device}"
+
+
+_CONSTANTS: Final = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
+# The first row that fits: an enum may be an int too.
+_DESCRIBERS: Final[tuple[tuple[Any, Callable[[Any], str]], ...]] = (
+    (enum.Enum, lambda thing: f"{type(thing).__qualname__}.{thing.name}"),
+    (_CONSTANTS, lambda thing: shorten(repr(thing))),
+    (torch.Tensor, tensor),
+    (torch.nn.Module, lambda thing: f"{type_name(thing)} module"),
+    (type, lambda thing: f"class {class_name(thing)}"),
+    ((FunctionType, MethodType, BuiltinFunctionType), lambda thing: f"function {function_name(thing)}"),
+    (functools.partial, lambda thing: shorten(f"partial of {value(thing.func)}")),
+    (ModuleType, lambda thing: f"module {thing.__name__}"),
+)
 
 
 def owner(code: CodeType, f_locals: Mapping[str, object]) -> str | None:

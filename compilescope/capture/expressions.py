@@ -76,6 +76,7 @@ def _chains(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def root_of(node: ast.expr) -> str | None:
+    """Return the name that a chain of attributes, subscripts and calls starts at; None for another expression."""
     while True:
         match node:
             case ast.Attribute(value=inner) | ast.Subscript(value=inner):

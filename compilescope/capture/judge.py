@@ -94,7 +94,7 @@ class Judge:
         if said.result or said.verbose_code_parts in self._shape_texts:
             return True
         # A shape guard that raises says no more than the exception's text: then it counts how many were asked.
-        return said.num_guards_executed > _leaf_guards(copy)
+        return bool(said.num_guards_executed > _leaf_guards(copy))
 
 
 def refusing_nodes(judge: Judge) -> list[Node]:

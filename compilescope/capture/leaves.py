@@ -76,8 +76,8 @@ def _tensor(asked: Asked) -> Iterator[Failure]:
     expected = tensors.parse(asked.texts[0]) if asked.texts else None
     if not isinstance(asked.value, torch.Tensor):
         want = "a tensor" if expected is None else expected.class_name
-        was = asked.frame.was(describe.inside_numpy(asked.source) or asked.source)
-        told = want if was is None else was.text
+        noted = asked.frame.was(describe.inside_numpy(asked.source) or asked.source)
+        told = want if noted is None else noted.text
         guard = f"{asked.name} is a {want}"
         yield asked.failure(told, describe.value(asked.value), part="class", expected_type=want, guard=guard)
         return

@@ -1,4 +1,4 @@
-"""Metadata of tensor subclasses, such as the placements of a DTensor: by name, so that only what differs is reported."""
+"""Metadata of tensor subclasses, such as the placements of a DTensor, by name: only what differs is reported."""
 
 from __future__ import annotations
 
