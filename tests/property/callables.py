@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from .parts import Thing, same, texts
+from .parts import NONE, Thing, same, texts
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
@@ -79,8 +79,8 @@ def another(draw: DrawFn, ground: Ground) -> Thing:
         after=_SORTS[after].format(name=ground.name),
         reading=_CALL,
         kinds=same("none_vs_value") if none else same("function_id", "object_id", "type"),
-        expected=texts("None") if before == "None" else None,
-        actual=texts("None") if after == "None" else None,
+        expected=NONE if before == "None" else None,
+        actual=NONE if after == "None" else None,
         definitions=_DEFINITIONS.format(name=ground.name),
     )
 
@@ -88,13 +88,13 @@ def another(draw: DrawFn, ground: Ground) -> Thing:
 def captured(draw: DrawFn, ground: Ground) -> Thing:
     """A lambda from the same factory, that captured another number."""
     return Thing(
-        sort="captured by a lambda",
+        sort="captured",
         before=f"scaler{ground.name}({ground.old})",
         after=f"scaler{ground.name}({ground.new})",
         reading="outs.append({v}(one))",
         kinds=same("closure"),
-        # Its name is the captured variable's: the callable is of the same code.
-        suffixes=("", " factor"),
+        # The callable is of the same code: the user knows the variable by its own name.
+        elsewhere=("factor",),
         expected=texts(ground.old) if ground.dynamic is not True else None,
         actual=texts(ground.new),
         definitions=_DEFINITIONS.format(name=ground.name),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from .parts import Thing, same, texts
+from .parts import NONE, Thing, same, texts
 from .places import DICT_CLASS, DICTS
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _SORTS: Final = {
     "enum": ("Key{name}.ONE", "Key{name}.TWO", "Key{name}.THREE"),
     "class": ("One{name}", "Two{name}", "Three{name}"),
 }
+_WHOLE: Final = ("python_value", "module_attr", "attr_changed")
+"""Kinds of a constant that is compared as a whole: of an argument, of a module, of an object."""
 _ITERATED: Final = "for key, value in {v}.items():\n    outs.append(value * 2)"
 
 
@@ -46,16 +48,18 @@ def length(draw: DrawFn, ground: Ground) -> Thing:
     before, after = draw(st.permutations(range(4)))[:2]
     opening, closing = draw(st.sampled_from([("[", "]"), ("(", ")")]))
     item = draw(st.sampled_from(["torch.ones(3)", str(ground.old)]))
+    # A tuple of numbers is a constant: Dynamo compares the whole.
+    constant = opening == "(" and item.isdigit()
     written = [_sequence(opening, [item] * count, closing) for count in (before, after)]
     reading = draw(st.sampled_from(["for item in {v}:\n    outs.append(one * item)", "outs.append(one * (len({v}) + 2))"]))
     return Thing(
-        sort=f"length of a {'list' if opening == '[' else 'tuple'}",
+        sort=f"length: {'list' if opening == '[' else 'tuple'}",
         before=written[0],
         after=written[1],
         reading=reading,
-        kinds=same("list_length"),
-        expected=texts(before) if before else texts(before, "empty"),
-        actual=texts(after),
+        kinds=same("list_length", *_WHOLE) if constant else same("list_length"),
+        expected=None if constant else texts(before),
+        actual=None if constant else texts(after),
     )
 
 
@@ -102,7 +106,7 @@ def keys(draw: DrawFn, ground: Ground) -> Thing:
     # Where only the number was asked for, or the dict was empty, torch holds the number alone.
     counted = how == "counted" or case == "first"
     return Thing(
-        sort=f"{sort} key {case}, {how}, {dict_of.partition('(')[0].replace(ground.name, '')}",
+        sort=f"dict keys: {sort} {case}, {how}, {dict_of.partition('(')[0].replace(ground.name, '')}",
         before=dict_of.format(items=_dict(before)),
         after=dict_of.format(items=_dict(after)),
         reading=readings[how],
@@ -124,7 +128,7 @@ def order(draw: DrawFn, ground: Ground) -> Thing:
     before, after = written, draw(st.sampled_from([written[::-1], [written[1], written[0], written[2]]]))
     dict_of = draw(st.sampled_from(DICTS)).format(name=ground.name)
     return Thing(
-        sort=f"order of {sort} keys, {dict_of.partition('(')[0].replace(ground.name, '')}",
+        sort=f"dict order: {sort}, {dict_of.partition('(')[0].replace(ground.name, '')}",
         before=dict_of.format(items=_dict(before)),
         after=dict_of.format(items=_dict(after)),
         reading=_ITERATED,
@@ -168,9 +172,9 @@ def members(draw: DrawFn, ground: Ground) -> Thing:
     }
     how = draw(st.sampled_from(list(readings)))
     counted = how != "asked"
-    kinds = ("dict_keys", "python_value", "list_length", "dict_length") if counted else ("dict_keys", "python_value")
+    kinds = ("dict_keys", *_WHOLE, "list_length", "dict_length") if counted else ("dict_keys", *_WHOLE)
     return Thing(
-        sort=f"{sort} member {case}, {how}, {cls}",
+        sort=f"set members: {sort} {case}, {how}, {cls}",
         before=f"{cls}([{', '.join(before)}])",
         after=f"{cls}([{', '.join(after)}])",
         reading=readings[how],
@@ -193,8 +197,8 @@ def optional_container(draw: DrawFn, ground: Ground) -> Thing:
         after=after,
         reading=f"outs.append(one.cos() if {{v}} is None else {use})",
         kinds=same("none_vs_value"),
-        expected=texts("None") if before == "None" else None,
-        actual=texts("None") if after == "None" else None,
+        expected=NONE if before == "None" else None,
+        actual=NONE if after == "None" else None,
     )
 
 

@@ -25,20 +25,22 @@ class Fault:
     Attributes:
         sort: ``missing`` (a change that was made is not reported), ``foreign`` (one that was not made is), ``twice``
             (one is reported more than once), ``shape_driven``, ``recompile`` (seen or not against the count).
-        about: the sort of the part that it is about.
         text: for people.
+        part: that it is about, or seems to be.
+        cause: that is wrong.
     """
 
     sort: str
-    about: str
     text: str
+    part: Part | None = None
+    cause: Failure | None = None
 
 
 def judge(program: Program, outcome: Outcome) -> list[Fault]:
     """Return what the report has wrong; nothing if the changes reported are exactly those made."""
     recompiles = [c.recompile for c in outcome.recording.recompiles if c.recompile is not None]
     if len(recompiles) != outcome.recompiled:
-        return [Fault("recompile", "", f"{len(recompiles)} recompiles in the recording, torch: {outcome.recompiled}")]
+        return [Fault("recompile", f"{len(recompiles)} recompiles in the recording, torch: {outcome.recompiled}")]
     if not recompiles:
         return []
     causes = recompiles[0].causes
@@ -46,22 +48,22 @@ def judge(program: Program, outcome: Outcome) -> list[Fault]:
     faults = [*_of_each_cause(due, program, causes), *_of_each_part(due, causes)]
     shape_driven = all(part.change.shape for part in due)
     if not faults and recompiles[0].shape_driven != shape_driven:
-        faults.append(Fault("shape_driven", due[0].sort, f"shape_driven is {recompiles[0].shape_driven}"))
+        faults.append(Fault("shape_driven", f"shape_driven is {recompiles[0].shape_driven}", due[0]))
     return faults
 
 
 def _of_each_cause(due: list[Part], program: Program, causes: tuple[Failure, ...]) -> list[Fault]:
     return [
-        Fault("foreign", _nearest(cause, program), f"reported and not made: {tell(cause)}")
+        Fault("foreign", f"reported and not made: {tell(cause)}", _nearest(cause, program), cause)
         for cause in causes
         if sum(matches(part.change, cause) for part in due) != 1
     ]
 
 
-def _nearest(cause: Failure, program: Program) -> str:
-    """Return the sort of the part that a wrong cause seems to speak of."""
+def _nearest(cause: Failure, program: Program) -> Part | None:
+    """Return the part that a wrong cause seems to speak of."""
     text = f"{cause.source} {cause.guard}".lower()
-    return next((part.sort for part in program.parts if part.name in text), "ambient")
+    return next((part for part in program.parts if part.name in text), None)
 
 
 def _of_each_part(due: list[Part], causes: tuple[Failure, ...]) -> list[Fault]:
@@ -69,7 +71,7 @@ def _of_each_part(due: list[Part], causes: tuple[Failure, ...]) -> list[Fault]:
     for part in due:
         count = sum(matches(part.change, cause) for cause in causes)
         if count != 1:
-            faults.append(Fault("twice" if count else "missing", part.sort, f"reported {count} times: {part.told}"))
+            faults.append(Fault("twice" if count else "missing", f"reported {count} times: {part.told}", part))
     return faults
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from .parts import Change, Part, choice, texts
+from .parts import NONE, Change, Part, choice, texts
 from .places import Layers, layer_class
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _spread(
     )
     return Part(
         name=name,
-        sort=f"{sort}, {'every layer' if many else 'one module'}",
+        sort=f"{sort} | {'every layer' if many else 'one module'}",
         change=change,
         told=f"{owners[0]}{' and every other layer' if many else ''}: {told}",
         making=text,
@@ -89,8 +89,8 @@ def submodule(draw: DrawFn, ground: Ground) -> Part:
         told=f".inner {before} -> {after}",
         kinds=["none_vs_value"] if none else ["module_type"],
         suffixes=[".inner"],
-        expected=(texts("None") if before == "None" else None) if none else texts(before),
-        actual=(texts("None") if after == "None" else None) if none else texts(after),
+        expected=(NONE if before == "None" else None) if none else texts(before),
+        actual=(NONE if after == "None" else None) if none else texts(after),
     )
 
 
@@ -151,7 +151,7 @@ def weight(draw: DrawFn, ground: Ground) -> Part:
     kind, suffix, expected, actual = {
         "size": ("size", ".weight.size()[0]", texts(old), texts(new)),
         "dtype": ("dtype", ".weight.dtype", texts("torch.float32"), texts("torch.float64")),
-        "None": ("none_vs_value", ".weight", None, texts("None")),
+        "None": ("none_vs_value", ".weight", None, NONE),
         "requires_grad": ("requires_grad", ".weight.requires_grad", texts("True"), texts("False")),
     }[case]
     return _spread(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from .parts import Thing, same, texts
+from .parts import NONE, Thing, same, texts
 from .tensors import size_kinds, tensor_kinds
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def optional_object(draw: DrawFn, ground: Ground) -> Thing:
         after=after,
         reading="outs.append(one.cos() if {v} is None else {v}.apply(one))",
         kinds=same("none_vs_value"),
-        expected=texts("None") if before == "None" else None,
-        actual=texts("None") if after == "None" else None,
+        expected=NONE if before == "None" else None,
+        actual=NONE if after == "None" else None,
         definitions=_CLASSES.format(name=ground.name),
     )
 
@@ -76,7 +76,7 @@ def attribute(draw: DrawFn, ground: Ground) -> Thing:
         )
     )
     return Thing(
-        sort=f"attribute of an object {'came' if came else 'went'}",
+        sort=f"attribute of an object: {'came' if came else 'went'}",
         before=without if came else with_it,
         after=with_it if came else without,
         reading=reading,
@@ -90,7 +90,7 @@ def array(draw: DrawFn, ground: Ground) -> Thing:
     """An array of another size or dtype."""
     if draw(st.booleans()):
         return Thing(
-            sort="size of an array",
+            sort="array: size",
             before=f"np.ones(({ground.old}, 3))",
             after=f"np.ones(({ground.new}, 3))",
             reading="outs.append(one * {v}.sum())",
@@ -102,7 +102,7 @@ def array(draw: DrawFn, ground: Ground) -> Thing:
         )
     before, after = draw(st.permutations(["float64", "float32", "int64"]))[:2]
     return Thing(
-        sort="dtype of an array",
+        sort="array: dtype",
         before=f"np.ones(({ground.old}, 3), dtype=np.{before})",
         after=f"np.ones(({ground.old}, 3), dtype=np.{after})",
         reading="outs.append(one * {v}.sum())",
@@ -122,10 +122,11 @@ def scalar(draw: DrawFn, ground: Ground) -> Thing:
         before=values[before],
         after=values[after],
         reading="outs.append(one * {v})",
-        kinds=same("dtype") if "float" not in (before, after) else same("type"),
+        # Told as another class, another dtype or another value: all are so.
+        kinds=same("dtype", "type", "python_value", "python_float", "attr_changed", "module_attr"),
         suffixes=("", ".dtype"),
-        expected=texts(before, f"np.{before}", f"numpy.{before}", f"torch.{before}"),
-        actual=texts(after, f"np.{after}", f"numpy.{after}", f"torch.{after}"),
+        expected=texts(values[before], before, *(f"{module}.{before}" for module in ("np", "numpy", "torch"))),
+        actual=texts(values[after], after, *(f"{module}.{after}" for module in ("np", "numpy", "torch"))),
     )
 
 

@@ -83,6 +83,7 @@ class Thing:
         reading: statements that read ``{v}`` and append to ``outs``.
         kinds: those that are right for the change, by what holds the value.
         suffixes: what may be put behind the value's own source.
+        elsewhere: other sources that are right wherever it stands.
         definitions: what ``before`` and ``after`` speak of, for the head of the module.
     """
 
@@ -92,6 +93,7 @@ class Thing:
     reading: str
     kinds: Callable[[Holder], frozenset[str]]
     suffixes: tuple[str, ...] = ("",)
+    elsewhere: tuple[str, ...] = ()
     expected: Texts = None
     actual: Texts = None
     names: tuple[str, ...] = ()
@@ -143,6 +145,10 @@ def same(*kinds: str) -> Callable[[Holder], frozenset[str]]:
 def texts(*allowed: object) -> frozenset[str]:
     """Return what may be written for a value."""
     return frozenset(str(text) for text in allowed)
+
+
+NONE: Final = texts("None", "NoneType")
+"""What may be written for None."""
 
 
 def choice(before: str, after: str, name: str) -> str:

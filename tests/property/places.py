@@ -49,7 +49,7 @@ def part_of(
     """Put the texts of a thing and of its place together."""
     change = Change(
         kinds=thing.kinds(holder),
-        sources=frozenset(f"{source}{suffix}" for source in sources for suffix in thing.suffixes),
+        sources=frozenset(f"{source}{suffix}" for source in sources for suffix in thing.suffixes) | set(thing.elsewhere),
         expected=thing.expected,
         actual=thing.actual,
         names=thing.names,
@@ -58,7 +58,7 @@ def part_of(
     )
     return Part(
         name=ground.name,
-        sort=f"{thing.sort}, {place}",
+        sort=f"{thing.sort} | {place}",
         change=change,
         told=f"{sorted(sources)[0]}: {thing.before} -> {thing.after}",
         making=making,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from .parts import Root
 
+_GAP: Final = re.compile(r"\n{2,}(?=\S)")
 MODULE: Final = "generated_program"
 _HEAD: Final = """
 import contextlib
@@ -59,15 +61,13 @@ class Program:
 
     def text(self) -> str:
         """Return the program's source."""
-        return "\n".join([_HEAD.strip(), *self._definitions(), "", "", self._body(), "", "", self._run(), ""])
-
-    def _definitions(self) -> list[str]:
-        found = dict.fromkeys(part.definitions for part in self.parts if part.definitions)
-        return [f"\n\n{text.strip()}" for text in found]
+        definitions = dict.fromkeys(part.definitions for part in self.parts)
+        written = "\n\n".join([_HEAD.strip(), *definitions, self._body(), self._run(), ""])
+        return _GAP.sub("\n\n\n", written)
 
     def _body(self) -> str:
         parameters = ", ".join(["one", *_in_order(part.parameter for part in self.parts)])
-        reading = "\n".join(["outs = []", *(part.reading for part in self.parts if part.reading), "return outs"])
+        reading = "\n".join(["outs = [one + 1]", *(part.reading for part in self.parts if part.reading), "return outs"])
         if self.root == "module":
             body = textwrap.indent(reading, " " * 8)
             kept = "\n\n\nMODEL = Model()" if self.kept else ""

@@ -55,8 +55,10 @@ def run(program: Program, folder: Path) -> Outcome:
     file.write_text(program.text(), encoding="utf-8")
     with compilescope.observe() as scope:
         recompiled = _recompiles(program, file, program.changed)
-    alone = {name for name in program.changed if _recompiles(program, file, frozenset({name}))}
-    return Outcome(scope.recording, recompiled, frozenset(alone))
+    alone = program.changed if recompiled else frozenset()
+    if len(program.changed) > 1:
+        alone = frozenset(name for name in program.changed if _recompiles(program, file, frozenset({name})))
+    return Outcome(scope.recording, recompiled, alone)
 
 
 def _recompiles(program: Program, file: Path, changed: frozenset[str]) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from .parts import Thing, same, texts
+from .parts import NONE, Thing, same, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,8 +164,8 @@ def optional(draw: DrawFn, ground: Ground) -> Thing:
         after=after,
         reading=f"outs.append(one.cos() if {{v}} is None else {use})",
         kinds=same("none_vs_value"),
-        expected=texts("None") if before == "None" else None,
-        actual=texts("None") if after == "None" else None,
+        expected=NONE if before == "None" else None,
+        actual=NONE if after == "None" else None,
     )
 
 
@@ -178,9 +178,10 @@ def retyped(draw: DrawFn, ground: Ground) -> Thing:
         before=values[before],
         after=values[after],
         reading="outs.append(one * {v})",
-        kinds=same("type"),
-        expected=texts(before),
-        actual=texts(after),
+        # Told as another class or as another value: both are so.
+        kinds=same("type", "python_value", *(f"python_{name}" for name in values), "attr_changed", "module_attr"),
+        expected=texts(before, values[before]),
+        actual=texts(after, values[after]),
     )
 
 
