@@ -45,7 +45,7 @@ class Cause(Change):
     """A recompile of ``code``, ``count`` times in a row, and its only cause, unless others stand ``beside`` it."""
 
     code: str
-    shape_driven: bool
+    shape_driven: bool | None
     count: int = 1
     beside: tuple[Change, ...] = ()
 

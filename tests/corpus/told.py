@@ -44,6 +44,8 @@ def read(program: Program, recording: Recording, compilations: Iterable[Compilat
             code = recording.code(compilation.code).qualname
             shape_driven = compilation.recompile.shape_driven if compilation.recompile else None
             changes = sorted(_given(change, failure) for change, failure in pairs if failure is not None)
+            if cause is not None and cause.shape_driven is None:
+                shape_driven = None
             reading.given.append(f"{_head(code, shape_driven=shape_driven)}: {'; '.join(changes)}")
         for change, failure in pairs:
             reading.kinds[0].append(change.kind if change else "(nothing)")
@@ -93,7 +95,8 @@ def _same_source(change: Change, failure: Failure) -> bool:
 
 
 def _head(code: str, *, shape_driven: bool | None) -> str:
-    return f"{code} {'shape-driven' if shape_driven else 'not shape-driven'}"
+    words = {True: "shape-driven", False: "not shape-driven", None: OPEN}
+    return f"{code} {words[shape_driven]}"
 
 
 def _wanted(change: Change, program: Program) -> str:

@@ -149,7 +149,7 @@ def waits_for_the_compiler(thread: threading.Thread) -> bool:
             actual="6",
             shape_driven=True,
         ),
-        Cause(code="fourth_power", kind="concurrent", source=None, shape_driven=False),
+        Cause(code="fourth_power", kind="concurrent", source=None, shape_driven=None),
     ),
 )
 def another_thread_compiles_the_same_meanwhile() -> None:
@@ -176,7 +176,7 @@ FLAG = "COMPILESCOPE_CORPUS_FLAG"
 
 
 def flagged(signal: Tensor) -> Tensor:
-    return signal * 3 if os.environ.get(FLAG) == "on" else signal / 3
+    return signal * 3 if os.getenv(FLAG) == "on" else signal / 3
 
 
 @expects(compiles={"flagged": 1}, matches_eager=False)

@@ -291,18 +291,30 @@ def data_parallel_model_is_compiled() -> None:
             compiled(torch.ones(batch, 3)).sum().backward()
 
 
-RATE = "scheduler_steps_inside_the_compiled_function.<locals>.advance"
-
-
 @expects(
-    compiles={RATE: 1},
-    breaks=(Break("both steps", "skipped_function"),),
+    compiles={
+        "scheduler_steps_inside_the_compiled_function.<locals>.advance": 1,
+        "Optimizer.profile_hook_step.<locals>.wrapper": 1,
+        "SGD.step": 2,
+        "scheduler_steps_inside_the_compiled_function.<locals>.torch_dynamo_resume_in_advance_at_{both steps}": 2,
+    },
+    recompiles=(
+        Cause(
+            code="SGD.step",
+            kind="python_float",
+            source="self.param_groups[0]['lr']",
+            expected="0.5",
+            actual="0.25",
+            shape_driven=False,
+        ),
+    ),
+    breaks=(Break("both steps", "skipped_function", events=2),),
     open=True,
 )
 def scheduler_steps_inside_the_compiled_function() -> None:
     weight = nn.Parameter(torch.ones(4))
     optimizer = torch.optim.SGD([weight], lr=0.5)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (2 + epoch))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
 
     @torch.compile(backend="eager")
     def advance(signal: Tensor) -> Tensor:
