@@ -1,30 +1,58 @@
-"""What a program of the corpus is expected to do under Dynamo, and how a recording is held against it."""
+"""What a program of the corpus is expected to do under Dynamo."""
 
 from __future__ import annotations
 
-from collections import Counter
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import ModuleType
 
-    from compilescope.record import Recording
+AnyChange = TypeVar("AnyChange", bound="Change")
+Text = str | tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cause:
-    """A recompile of ``code`` and its first cause, ``count`` times in a row."""
+class Change:
+    """One thing that changed in the world, as a cause of a recompile is to report it. What is None is not looked at.
+
+    Attributes:
+        source: None where its words are the report's to choose.
+        expected, actual: both sides; a tuple where a recompile stands for several, one text for each of them.
+        names: what the two sides together speak of, where their wording is the report's to choose.
+        line: the mark of the user's line.
+        places: at how many guards it is seen.
+        also: the other sources that it is seen at; which of all of them stands first does not matter.
+    """
+
+    kind: str
+    source: str | None
+    expected: Text = None
+    actual: Text = None
+    names: tuple[str, ...] = ()
+    line: str | None = None
+    places: int | None = None
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause(Change):
+    """A recompile of ``code``, ``count`` times in a row, and its only cause, unless others stand ``beside`` it."""
 
     code: str
-    kind: str
-    source: str
-    shape_driven: bool
+    shape_driven: bool | None
     count: int = 1
+    beside: tuple[Change, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All causes of the recompile: whatever else is reported is wrong."""
+        return (self, *self.beside)
 
 
 @dataclass(frozen=True)
@@ -52,20 +80,24 @@ class Expectation:
     Attributes:
         compiles: cache entries made, by qualified name; ``{mark}`` in a name stands for that mark's line.
         recompiles: their causes, in the order of the compilations.
+        at_limit: what would have made a recompile, had the recompile limit not been met.
+        refused: what would have made a recompile, had it not been forbidden; None where that is not looked at.
+        raised: compilations that ended in an error which the caller saw.
         breaks: break sites, in the order of their first event.
-        limit: whether the recompile limit was met.
-        fallbacks: calls that ran eager, by kind of fallback.
+        fallbacks: calls that ran eager, by kind of fallback; a number of None stands for any.
         targets: what became of each selector, which the program is observed with.
         errors: of the compilations that failed.
         matches_eager: what the program returns, which then says whether the compiled result is right.
         guards_at_least: guards that the only entry holds, at the least.
-        open: whether frames of a library, which differ between versions of it, may come along.
+        open: whether frames and breaks of a library, which differ between versions of it, may come along.
     """
 
     compiles: Mapping[str, int] = field(default_factory=dict)
     recompiles: tuple[Cause, ...] = ()
+    at_limit: tuple[Cause, ...] = ()
+    refused: tuple[Cause, ...] | None = ()
+    raised: int = 0
     breaks: tuple[Break, ...] = ()
-    limit: bool = False
     fallbacks: Mapping[str, int | None] = field(default_factory=dict)
     targets: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[Error, ...] = ()
@@ -89,31 +121,35 @@ class Program:
         (found,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"# here: {mark}")]
         return found
 
-    def expected_compiles(self) -> dict[str, int]:
+    def compiles(self) -> dict[str, int]:
         """Return the expected entries with line numbers in the place of marks."""
-        return {_with_lines(name, self): count for name, count in self.expected.compiles.items()}
+        return {self._with_lines(name): count for name, count in self.expected.compiles.items()}
 
-    def expected_causes(self) -> list[tuple[str, str, str, bool]]:
-        """Return code, kind, source and shape-driven of each expected recompile."""
+    def one_by_one(self, causes: Iterable[Cause]) -> list[Cause]:
+        """Return one cause for each recompile, with line numbers in the place of marks."""
         return [
-            (_with_lines(cause.code, self), cause.kind, _in_order(cause.source), cause.shape_driven)
-            for cause in self.expected.recompiles
-            for _ in range(cause.count)
+            dataclasses.replace(
+                _occurrence(cause, index),
+                code=self._with_lines(cause.code),
+                count=1,
+                beside=tuple(_occurrence(change, index) for change in cause.beside),
+            )
+            for cause in causes
+            for index in range(cause.count)
         ]
 
-    def expected_breaks(self) -> list[tuple[int, str, int]]:
+    def breaks(self) -> list[tuple[int, str, int]]:
         """Return line, kind and events of each expected break."""
         return [(self.line(one.mark), one.kind, one.events) for one in self.expected.breaks]
 
+    def _with_lines(self, name: str) -> str:
+        head, brace, rest = name.partition("{")
+        return f"{head}{self.line(rest.rstrip('}'))}" if brace else name
 
-def _with_lines(name: str, program: Program) -> str:
-    head, brace, rest = name.partition("{")
-    return f"{head}{program.line(rest.rstrip('}'))}" if brace else name
 
-
-def _in_order(source: str) -> str:
-    # Which of two sizes an equation is solved for depends on how Dynamo names its symbols.
-    return ", ".join(sorted(source.split(", ")))
+def _occurrence(change: AnyChange, index: int) -> AnyChange:
+    expected, actual = (text[index] if isinstance(text, tuple) else text for text in (change.expected, change.actual))
+    return dataclasses.replace(change, expected=expected, actual=actual)
 
 
 def expects(*others: Otherwise, **facts: object) -> Callable[[Callable[[], object]], Callable[[], object]]:
@@ -159,21 +195,3 @@ def programs_in(module: ModuleType) -> Iterator[Program]:
     for name, thing in list(vars(module).items()):
         if isinstance(getattr(thing, "expected", None), Expectation):
             yield Program(name=name, run=thing, expected=thing.expected, file=Path(module.__file__ or ""))
-
-
-def compiles(recording: Recording) -> dict[str, int]:
-    """Return how many entries were made, by qualified name."""
-    return dict(Counter(recording.code(c.code).qualname for c in recording.compiled))
-
-
-def causes(recording: Recording) -> list[tuple[str, str, str, bool]]:
-    """Return code, kind and source of the first cause, and shape-driven, of each recompile."""
-    found = []
-    for compilation in recording.recompiles:
-        recompile = compilation.recompile
-        assert recompile is not None
-        first = recompile.causes[0]
-        found.append(
-            (recording.code(compilation.code).qualname, first.kind, _in_order(first.source), recompile.shape_driven)
-        )
-    return found

@@ -1,4 +1,4 @@
-"""Every program of the corpus is told rightly: compiles, causes, breaks, limit, eager calls, targets, errors."""
+"""Every program of the corpus is reported rightly: compiles, causes, refusals, breaks, eager calls, targets, errors."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ import pytest
 import compilescope
 
 from ..soundness import assert_sound
-from .expectation import Program, causes, compiles, programs_in
-from .programs import ambient, attributes, breaks, containers, identity, not_compiled, shapes, tensors, values
+from .gathered import PROGRAMS
+from .told import compiles, fallbacks, read
 
 if TYPE_CHECKING:
-    from ..confusion import Confusion
+    from compilescope.record import Recording
 
-PROGRAMS = [
-    program
-    for module in (shapes, tensors, ambient, attributes, values, containers, identity, breaks, not_compiled)
-    for program in programs_in(module)
-]
+    from ..confusion import Confusion
+    from .expectation import Program
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
@@ -30,33 +27,52 @@ def test_recording_tells_what_the_program_did(program: Program, confusion: Confu
         returned = program.run()
     recording = scope.recording
 
+    told = read(program, recording, recording.recompiles, program.one_by_one(expected.recompiles))
+    confusion.add(*told.kinds)
     assert_sound(recording)
-    given = causes(recording)
-    wanted = program.expected_causes()
-    confusion.add(
-        [kind for _, kind, _, _ in wanted], [kind for _, kind, _, _ in given if not expected.open or given == wanted]
-    )
-
     made = compiles(recording)
     if expected.open:
-        made = {name: made[name] for name in program.expected_compiles()}
-    assert made == program.expected_compiles()
-    assert given == wanted
-    if not expected.open:
-        assert [(b.line, b.kind, b.events) for b in recording.graph_breaks] == program.expected_breaks()
-        assert {f.kind: f.calls for f in recording.fallbacks} == dict(expected.fallbacks)
-    assert any(c.outcome == "limit" for c in recording.compilations) == expected.limit
+        made = {name: made.get(name, 0) for name in program.compiles()}
+    assert made == program.compiles()
+    assert told.given == told.wanted
+    assert_refusals(program, recording)
+    breaks = [(b.line, b.kind, b.events) for b in recording.graph_breaks]
+    assert [one for one in breaks if not expected.open or one in program.breaks()] == program.breaks()
+    ran_eager = fallbacks(recording)
+    anyhow = {kind for kind, calls in expected.fallbacks.items() if calls is None}
+    assert {kind: None if kind in anyhow else calls for kind, calls in ran_eager.items()} == dict(expected.fallbacks)
     assert {t.selector: t.status for t in recording.targets} == dict(expected.targets)
-    errors = [c.error for c in recording.compilations if c.outcome == "failed" and c.error is not None]
-    assert [e.kind for e in errors if e.kind != "unsupported"] == [e.kind for e in expected.errors]
-    for error, want in zip(errors, expected.errors, strict=False):
+    assert_errors(program, recording)
+    if expected.matches_eager is not None:
+        assert returned == expected.matches_eager
+    assert all((c.guards or 0) >= expected.guards_at_least for c in recording.compiled)
+
+
+def assert_refusals(program: Program, recording: Recording) -> None:
+    """Assert that what a limit or a stance refused is explained like a recompile."""
+    for outcome, kind, wanted in (
+        ("limit", "recompile_limit", program.expected.at_limit),
+        ("refused", "recompile_forbidden", program.expected.refused),
+    ):
+        if wanted is None:
+            continue
+        found = [c for c in recording.compilations if c.outcome == outcome]
+        told = read(program, recording, found, program.one_by_one(wanted))
+        assert told.given == told.wanted
+        assert {c.error.kind if c.error is not None else None for c in found} <= {kind}
+
+
+def assert_errors(program: Program, recording: Recording) -> None:
+    """Assert of which kind each failure is, what it speaks of, and whether the caller saw it."""
+    found = [c.error for c in recording.compilations if c.outcome == "failed" and c.error is not None]
+    errors = [error for error in found if error.kind != "unsupported"]
+    assert [error.kind for error in errors] == [want.kind for want in program.expected.errors]
+    for error, want in zip(errors, program.expected.errors, strict=True):
         assert error.source == want.source
         if want.mark is not None:
             assert error.where is not None
             assert error.where.line == program.line(want.mark)
-    if expected.matches_eager is not None:
-        assert returned == expected.matches_eager
-    assert all((c.guards or 0) >= expected.guards_at_least for c in recording.compiled)
+    assert sum(c.raised for c in recording.compilations) == program.expected.raised
 
 
 def test_corpus_holds_every_program_once() -> None:

@@ -17,7 +17,11 @@ def wave(phase: Tensor) -> Tensor:
 
 @expects(
     compiles={"wave": 2},
-    recompiles=(Cause(code="wave", kind="global_state", source="grad_mode", shape_driven=False),),
+    recompiles=(
+        Cause(
+            code="wave", kind="global_state", source="grad_mode", expected="False", actual="True", shape_driven=False
+        ),
+    ),
 )
 def gradients_off_then_on() -> None:
     compiled = torch.compile(wave, backend="eager")
@@ -33,7 +37,9 @@ def weigh(scores: Tensor) -> Tensor:
 
 @expects(
     compiles={"weigh": 2},
-    recompiles=(Cause(code="weigh", kind="global_state", source="num_threads", shape_driven=False),),
+    recompiles=(
+        Cause(code="weigh", kind="global_state", source="num_threads", expected="1", actual="2", shape_driven=False),
+    ),
 )
 def thread_count_changes() -> None:
     compiled = torch.compile(weigh, backend="eager")
@@ -49,12 +55,23 @@ STEP = 0
 
 
 def refine(latent: Tensor) -> Tensor:
-    return latent.exp() if STEP == 0 else latent.log1p()
+    return latent.exp() if STEP == 0 else latent.log1p()  # here: global
 
 
 @expects(
     compiles={"refine": 3},
-    recompiles=(Cause(code="refine", kind="global", source="G['STEP']", shape_driven=False, count=2),),
+    recompiles=(
+        Cause(
+            code="refine",
+            kind="global",
+            source="G['STEP']",
+            expected=("0", "2"),
+            actual=("2", "5"),
+            line="global",
+            shape_driven=False,
+            count=2,
+        ),
+    ),
 )
 def module_global_takes_three_values() -> None:
     global STEP  # noqa: PLW0603 (that is the point)
@@ -70,7 +87,7 @@ BUILT = 0
 @functools.lru_cache
 def frequency_table(size: int) -> int:
     global BUILT  # noqa: PLW0603 (that is the point)
-    BUILT = BUILT + 1
+    BUILT = BUILT + 1  # here: built
     return size * 2
 
 
@@ -82,7 +99,18 @@ def add_frequencies(signal: Tensor) -> Tensor:
     # 2.14 calls the cached function instead of tracing through its cache.
     since(2, 14, compiles={"add_frequencies": 1}, recompiles=()),
     compiles={"add_frequencies": 3},
-    recompiles=(Cause(code="add_frequencies", kind="global", source="G['BUILT']", shape_driven=False, count=2),),
+    recompiles=(
+        Cause(
+            code="add_frequencies",
+            kind="global",
+            source="G['BUILT']",
+            expected=("0", "1"),
+            actual=("1", "2"),
+            line="built",
+            shape_driven=False,
+            count=2,
+        ),
+    ),
 )
 def cached_helper_counts_its_calls() -> int:
     global BUILT  # noqa: PLW0603 (each run starts alike)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +18,21 @@ class Dropped(nn.Module):
         self.regularise = nn.Dropout(0.2)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.regularise(self.project(tokens))
+        return self.regularise(self.project(tokens))  # here: regularise
 
 
 @expects(
     compiles={"Dropped.forward": 2},
     recompiles=(
-        Cause(code="Dropped.forward", kind="module_training", source="self.regularise.training", shape_driven=False),
+        Cause(
+            code="Dropped.forward",
+            kind="module_training",
+            source="self.regularise.training",
+            expected="True",
+            actual="False",
+            line="regularise",
+            shape_driven=False,
+        ),
     ),
 )
 def train_and_eval_take_turns() -> None:
@@ -44,16 +53,35 @@ class RunningMean(nn.Module):
         self.register_buffer("sum", torch.zeros(()))
 
     def forward(self, sample: Tensor) -> Tensor:
-        self.seen += 1
+        self.seen += 1  # here: counted
         return self.sum + sample.mean()
 
 
 @expects(
     compiles={"RunningMean.forward": 8},
     recompiles=(
-        Cause(code="RunningMean.forward", kind="module_attr_int", source="self.seen", shape_driven=False, count=7),
+        Cause(
+            code="RunningMean.forward",
+            kind="module_attr_int",
+            source="self.seen",
+            expected=tuple("0123456"),
+            actual=tuple("1234567"),
+            line="counted",
+            shape_driven=False,
+            count=7,
+        ),
     ),
-    limit=True,
+    at_limit=(
+        Cause(
+            code="RunningMean.forward",
+            kind="module_attr_int",
+            source="self.seen",
+            expected="7",
+            actual="8",
+            line="counted",
+            shape_driven=False,
+        ),
+    ),
     fallbacks={"recompile_limit": 3},
 )
 def module_counts_its_calls() -> None:
@@ -69,12 +97,22 @@ class Layered(nn.Module):
         self.norm_out = norm
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return tokens + self.norm_out(self.mix(tokens))
+        return tokens + self.norm_out(self.mix(tokens))  # here: norm
 
 
 @expects(
     compiles={"Layered.forward": 2},
-    recompiles=(Cause(code="Layered.forward", kind="module_type", source="self.norm_out", shape_driven=False),),
+    recompiles=(
+        Cause(
+            code="Layered.forward",
+            kind="module_type",
+            source="self.norm_out",
+            expected="LayerNorm",
+            actual="GroupNorm",
+            line="norm",
+            shape_driven=False,
+        ),
+    ),
 )
 def one_layer_has_another_norm() -> None:
     layers = nn.Sequential(Layered(nn.LayerNorm(6)), Layered(nn.GroupNorm(2, 6)), Layered(nn.LayerNorm(6)))
@@ -93,13 +131,22 @@ class CachedLayer(nn.Module):
         self.query = nn.Linear(5, 5)
 
     def forward(self, tokens: Tensor, memory: list[Tensor]) -> Tensor:
-        return self.query(tokens) - memory[self.depth]
+        return self.query(tokens) - memory[self.depth]  # here: depth
 
 
 @expects(
     compiles={"CachedLayer.forward": 5},
     recompiles=(
-        Cause(code="CachedLayer.forward", kind="module_attr_int", source="self.depth", shape_driven=False, count=4),
+        Cause(
+            code="CachedLayer.forward",
+            kind="module_attr_int",
+            source="self.depth",
+            expected=tuple("0123"),
+            actual=tuple("1234"),
+            line="depth",
+            shape_driven=False,
+            count=4,
+        ),
     ),
 )
 def layers_know_their_own_depth() -> None:
@@ -203,3 +250,142 @@ def float_attributes_cost_guards_in_every_layer() -> None:
     compiled = torch.compile(Tower(7), backend="eager")
     for _ in range(2):
         compiled(torch.ones(2, 3))
+
+
+class Adapted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.Linear(3, 3)
+        self.shrink = nn.Linear(3, 2, bias=False)
+        self.expand = nn.Linear(2, 3, bias=False)
+        self.strength = {"style": 1.0}
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        change = self.expand(self.shrink(tokens))
+        strength = self.strength["style"]
+        if strength != 1.0:  # here: strength
+            change = change * strength
+        return self.frozen(tokens) + change
+
+
+@expects(
+    compiles={"Adapted.forward": 2},
+    recompiles=(
+        Cause(
+            code="Adapted.forward",
+            kind="python_float",
+            source="self.strength['style']",
+            expected="1.0",
+            actual="0.75",
+            line="strength",
+            shape_driven=False,
+        ),
+    ),
+)
+def adapter_of_strength_one_skips_a_product() -> None:
+    model = Adapted()
+    compiled = torch.compile(model, backend="eager")
+    for strength in (1.0, 0.75, 0.625, 0.375):
+        model.strength["style"] = strength
+        compiled(torch.ones(2, 3))
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.warming_up, self.epoch = True, 0
+
+
+class Owned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 3)
+        self.owner: Owner | None = None
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        tokens = self.head(tokens)
+        return tokens if self.owner.warming_up else tokens / 2  # here: proxy
+
+
+@expects(
+    compiles={"Owned.forward": 2},
+    recompiles=(
+        Cause(
+            code="Owned.forward",
+            kind="attr_changed",
+            source="self.owner.warming_up",
+            expected="True",
+            actual="False",
+            line="proxy",
+            shape_driven=False,
+        ),
+    ),
+)
+def flag_is_read_through_a_weak_proxy() -> None:
+    owner, model = Owner(), Owned()
+    model.owner = weakref.proxy(owner)
+    compiled = torch.compile(model, backend="eager")
+    for warming_up in (True, False):
+        owner.warming_up = warming_up
+        compiled(torch.ones(2, 3))
+
+
+class Sampled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.noise_key = 0
+        self.head = nn.Linear(2, 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(tokens) - self.noise_key % 7  # here: key
+
+
+@expects(
+    compiles={"Sampled.forward": 4},
+    recompiles=(
+        Cause(
+            code="Sampled.forward",
+            kind="module_attr_int",
+            source="self.noise_key",
+            expected=("3458764513820540928", "3458764513820540931", "3458764513820540934"),
+            actual=("3458764513820540931", "3458764513820540934", "3458764513820540937"),
+            line="key",
+            shape_driven=False,
+            count=3,
+        ),
+    ),
+)
+def attribute_of_nineteen_digits_moves() -> None:
+    model = Sampled()
+    compiled = torch.compile(model, backend="eager")
+    for step in range(4):
+        model.noise_key = 3458764513820540928 + 3 * step
+        compiled(torch.ones(3, 2))
+
+
+class Tiles(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.edge = 3
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows.cos() if self.edge * rows.shape[0] == 24 else rows.sin()  # here: product
+
+
+@expects(
+    compiles={"Tiles.forward": 2},
+    recompiles=(
+        Cause(
+            code="Tiles.forward",
+            kind="shape_relation",
+            source="rows.size()[0]",
+            names=("24",),
+            line="product",
+            shape_driven=True,
+        ),
+    ),
+)
+def product_of_a_size_and_a_free_attribute() -> None:
+    with torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True):
+        compiled = torch.compile(Tiles(), backend="eager", dynamic=True)
+        for rows in (8, 10, 13):
+            compiled(torch.zeros(rows))

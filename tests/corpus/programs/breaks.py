@@ -83,19 +83,31 @@ def break_inside_a_context_manager_of_the_users() -> None:
 
 
 def two_halves(signal: Tensor) -> Tensor:
-    quadrupled = signal * 4
+    quadrupled = signal * 4  # here: first half
     print("between")  # noqa: T201 # here: print
-    return quadrupled - signal.shape[0]
+    return quadrupled - signal.shape[0]  # here: second half
 
 
 @expects(
     compiles={"two_halves": 2, "torch_dynamo_resume_in_two_halves_at_{print}": 2},
     recompiles=(
-        Cause(code="two_halves", kind="size", source="signal.size()[0]", shape_driven=True),
+        Cause(
+            code="two_halves",
+            kind="size",
+            source="signal.size()[0]",
+            expected="5",
+            actual="8",
+            line="first half",
+            shape_driven=True,
+        ),
         Cause(
             code="torch_dynamo_resume_in_two_halves_at_{print}",
             kind="size",
             source="signal.size()[0]",
+            also=("quadrupled.size()[0]",),
+            expected="5",
+            actual="8",
+            line="second half",
             shape_driven=True,
         ),
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from ..expectation import Cause, expects
+from ..expectation import Cause, Change, expects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,14 +33,25 @@ def two_classes_each_have_a_forward() -> None:
 
 def scaler(factor: int) -> Callable[[Tensor], Tensor]:
     def scale(signal: Tensor) -> Tensor:
-        return signal * factor
+        return signal * factor  # here: factor
 
     return scale
 
 
 @expects(
     compiles={"scaler.<locals>.scale": 2},
-    recompiles=(Cause(code="scaler.<locals>.scale", kind="closure", source="factor", shape_driven=False),),
+    recompiles=(
+        Cause(
+            code="scaler.<locals>.scale",
+            kind="closure",
+            source="factor",
+            expected="4",
+            actual="6",
+            line="factor",
+            shape_driven=False,
+            beside=(Change(kind="size", source="signal.size()[0]", expected="2", actual="7", line="factor"),),
+        ),
+    ),
 )
 def closures_of_one_factory_share_their_code() -> None:
     fourfold = torch.compile(scaler(4), backend="eager")
@@ -51,19 +62,38 @@ def closures_of_one_factory_share_their_code() -> None:
 
 
 WRAPPER = "wrap_inline.<locals>.inner"
+ACTIVATIONS = ("ReLU6", "GELU", "SELU", "Tanh", "LogSigmoid", "ELU", "Softsign", "Hardswish", "Mish")
 
 
 @expects(
     compiles={WRAPPER: 8},
-    recompiles=(Cause(code=WRAPPER, kind="module_type", source="fn", shape_driven=False, count=7),),
-    limit=True,
+    recompiles=(
+        Cause(
+            code=WRAPPER,
+            kind="module_type",
+            source="fn",
+            expected=ACTIVATIONS[:7],
+            actual=ACTIVATIONS[1:8],
+            shape_driven=False,
+            count=7,
+        ),
+    ),
+    at_limit=(
+        Cause(
+            code=WRAPPER,
+            kind="module_type",
+            source="fn",
+            expected=ACTIVATIONS[7],
+            actual=ACTIVATIONS[8],
+            shape_driven=False,
+        ),
+    ),
     fallbacks={"recompile_limit": 1},
 )
 def library_modules_share_one_wrapper() -> None:
-    classes = (nn.ReLU6, nn.GELU, nn.SELU, nn.Tanh, nn.LogSigmoid, nn.ELU, nn.Softsign, nn.Hardswish, nn.Mish)
     signal = torch.ones(4)
-    for activation in classes:
-        torch.compile(activation(), backend="eager")(signal)
+    for activation in ACTIVATIONS:
+        torch.compile(getattr(nn, activation)(), backend="eager")(signal)
 
 
 @expects(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..expectation import Cause, Error, expects
@@ -28,7 +28,7 @@ def compiled_callable_is_a_generator() -> int:
 
 
 def squash(values: Tensor) -> Tensor:
-    return values.sigmoid()
+    return values.sigmoid()  # here: squash
 
 
 def every_rank() -> None:
@@ -41,11 +41,23 @@ def half_precision() -> torch.dtype:
     return torch.compile(squash, backend="eager", dynamic=False)(torch.ones(2, dtype=torch.float16)).dtype
 
 
-RANKS = Cause(code="squash", kind="rank", source="values.dim()", shape_driven=True, count=7)
+RANKS = Cause(
+    code="squash",
+    kind="rank",
+    source="values.dim()",
+    expected=tuple("1234567"),
+    actual=tuple("2345678"),
+    line="squash",
+    shape_driven=True,
+    count=7,
+)
+NINTH_RANK = Cause(
+    code="squash", kind="rank", source="values.dim()", expected="8", actual="9", line="squash", shape_driven=True
+)
 
 
 @expects(
-    compiles={"squash": 8}, recompiles=(RANKS,), limit=True, fallbacks={"recompile_limit": 3},
+    compiles={"squash": 8}, recompiles=(RANKS,), at_limit=(NINTH_RANK,), fallbacks={"recompile_limit": 3},
 )  # fmt: skip
 def second_test_in_the_process_compiles_nothing() -> None:
     every_rank()
@@ -53,7 +65,7 @@ def second_test_in_the_process_compiles_nothing() -> None:
 
 
 @expects(
-    compiles={"squash": 9}, recompiles=(RANKS,), limit=True, fallbacks={"recompile_limit": 2},
+    compiles={"squash": 9}, recompiles=(RANKS,), at_limit=(NINTH_RANK,), fallbacks={"recompile_limit": 2},
 )  # fmt: skip
 def second_test_after_a_reset_compiles() -> None:
     every_rank()
@@ -82,7 +94,7 @@ def shift(values: Tensor, by: int) -> Tensor:
     return values - by
 
 
-@expects(compiles={"shift": 1}, fallbacks={"stance": 2})
+@expects(compiles={"shift": 1}, refused=None, fallbacks={"stance": 2})
 def stance_runs_a_miss_eagerly() -> None:
     compiled = torch.compile(shift, backend="eager", dynamic=False)
     compiled(torch.ones(4), 1)
@@ -102,3 +114,39 @@ def flops_are_counted_around_the_call() -> None:
     with FlopCounterMode(display=False):
         for _ in range(3):
             compiled(square, square)
+
+
+def table(length: int) -> Tensor:
+    return torch.arange(float(length)).sin()
+
+
+class Disabled(nn.Module):
+    @torch.compiler.disable(recursive=False)
+    def forward(self, signal: Tensor) -> Tensor:
+        return signal - table(signal.shape[0])
+
+
+@expects(compiles={"table": 1}, targets={"Disabled.forward": "skipped"}, fallbacks={"skipped_frame": 4})
+def only_a_helper_of_a_disabled_forward_is_compiled() -> None:
+    compiled = torch.compile(Disabled(), backend="eager")
+    for _ in range(4):
+        compiled(torch.ones(6))
+
+
+class Doubling(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(3, 3)
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        return super().__call__(tokens * 2)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.project(tokens)
+
+
+@expects(compiles={"Doubling.__call__": 1}, targets={"Doubling.forward": "inlined"})
+def module_overrides_its_call() -> None:
+    compiled = torch.compile(Doubling(), backend="eager")
+    for _ in range(4):
+        compiled(torch.ones(2, 3))

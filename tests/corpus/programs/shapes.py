@@ -10,12 +10,22 @@ from ..expectation import Cause, Error, expects
 
 
 def gate_tokens(tokens: Tensor) -> Tensor:
-    return functional.silu(tokens) * tokens.shape[0]
+    return functional.silu(tokens) * tokens.shape[0]  # here: gate
 
 
 @expects(
     compiles={"gate_tokens": 2},
-    recompiles=(Cause(code="gate_tokens", kind="size", source="tokens.size()[0]", shape_driven=True),),
+    recompiles=(
+        Cause(
+            code="gate_tokens",
+            kind="size",
+            source="tokens.size()[0]",
+            expected="12",
+            actual="20",
+            line="gate",
+            shape_driven=True,
+        ),
+    ),
 )
 def sequence_grows_and_shrinks() -> None:
     compiled = torch.compile(gate_tokens, backend="eager")
@@ -24,14 +34,31 @@ def sequence_grows_and_shrinks() -> None:
 
 
 def rank_of_choice(scores: Tensor, threshold: Tensor) -> Tensor:
-    return (scores >= threshold).sum(-1)
+    return (scores >= threshold).sum(-1)  # here: choice
 
 
 @expects(
     compiles={"rank_of_choice": 3},
     recompiles=(
-        Cause(code="rank_of_choice", kind="size", source="scores.size()[0]", shape_driven=True),
-        Cause(code="rank_of_choice", kind="zero_one", source="scores.size()[0]", shape_driven=True),
+        Cause(
+            code="rank_of_choice",
+            kind="size",
+            source="scores.size()[0]",
+            also=("threshold.size()[0]",),
+            expected="3",
+            actual="5",
+            line="choice",
+            shape_driven=True,
+        ),
+        Cause(
+            code="rank_of_choice",
+            kind="zero_one",
+            source="scores.size()[0]",
+            expected=">= 2",
+            actual="1",
+            line="choice",
+            shape_driven=True,
+        ),
     ),
 )
 def single_row_batch_after_the_batch_is_dynamic() -> None:
@@ -52,14 +79,24 @@ def empty_tensor_that_is_never_read() -> None:
 
 
 def fold_in_tiles(signal: Tensor) -> Tensor:
-    if signal.shape[0] % 6 == 0:
+    if signal.shape[0] % 6 == 0:  # here: tiles
         return signal.view(-1, 6).mean(1)
     return signal / 2
 
 
 @expects(
     compiles={"fold_in_tiles": 2},
-    recompiles=(Cause(code="fold_in_tiles", kind="divisibility", source="signal.size()[0]", shape_driven=True),),
+    recompiles=(
+        Cause(
+            code="fold_in_tiles",
+            kind="divisibility",
+            source="signal.size()[0]",
+            names=("6",),
+            actual="55",
+            line="tiles",
+            shape_driven=True,
+        ),
+    ),
 )
 def branch_on_divisibility() -> None:
     compiled = torch.compile(fold_in_tiles, backend="eager", dynamic=True)
@@ -68,13 +105,34 @@ def branch_on_divisibility() -> None:
 
 
 def normalise(frames: Tensor) -> Tensor:
-    return torch.tanh(frames) - 1
+    return torch.tanh(frames) - 1  # here: frames
 
 
 @expects(
     compiles={"normalise": 8},
-    recompiles=(Cause(code="normalise", kind="size", source="frames.size()[0]", shape_driven=True, count=7),),
-    limit=True,
+    recompiles=(
+        Cause(
+            code="normalise",
+            kind="size",
+            source="frames.size()[0]",
+            expected=tuple("3456789"),
+            actual=(*"456789", "10"),
+            line="frames",
+            shape_driven=True,
+            count=7,
+        ),
+    ),
+    at_limit=(
+        Cause(
+            code="normalise",
+            kind="size",
+            source="frames.size()[0]",
+            expected="10",
+            actual="11",
+            line="frames",
+            shape_driven=True,
+        ),
+    ),
     fallbacks={"recompile_limit": 4},
 )
 def static_buckets_past_the_limit() -> None:
@@ -90,7 +148,7 @@ def exactly_seven(grid: Tensor) -> Tensor:
     return grid - 1
 
 
-@expects(errors=(Error("constraint_violation", "grid.size()[0]", "seven"),))
+@expects(errors=(Error("constraint_violation", "grid.size()[0]", "seven"),), raised=1)
 def dimension_declared_dynamic_is_specialised() -> str | None:
     compiled = torch.compile(exactly_seven, backend="eager")
     grid = torch.ones(7)
@@ -108,7 +166,7 @@ def square_of_six(grid: Tensor) -> Tensor:
         return grid + 1
     if rows < columns:
         return grid - 1
-    if rows + columns != 12:
+    if rows + columns != 12:  # here: twelve
         return grid + 2
     return grid + 3
 
@@ -116,7 +174,14 @@ def square_of_six(grid: Tensor) -> Tensor:
 @expects(
     compiles={"square_of_six": 2},
     recompiles=(
-        Cause(code="square_of_six", kind="shape_relation", source="grid.size()[0], grid.size()[1]", shape_driven=True),
+        Cause(
+            code="square_of_six",
+            kind="shape_relation",
+            source="grid.size()[0], grid.size()[1]",
+            names=("12",),
+            line="twelve",
+            shape_driven=True,
+        ),
     ),
 )
 def comparisons_pin_two_marked_dimensions() -> None:
