@@ -69,6 +69,7 @@ _CONTAINER_PARTS: Final[Mapping[str, str]] = {
     "order": "dict_order",
     "dict": "dict_length",
     "members": "python_value",
+    "type": "type",
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from compilescope.capture import _torch, describe, expressions, guard_tree, metadata
+from compilescope.capture import _torch, describe, expressions, guard_tree, members, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,6 +159,9 @@ def note(manager: Any, f_locals: dict[str, Any]) -> CompiledFor:  # noqa: ANN401
     for node in guard_tree.tree(manager).walk():
         value = node.value(scope)
         if value is guard_tree.MISSING or value is guard_tree.UNSEEN or node.parent is None:
+            continue
+        if members.is_namespace(node.source):
+            # What it holds is guarded name by name.
             continue
         noted = note_value(value)
         values[node.source] = replace(noted, parts=metadata.parts_of(value)) if _guards_metadata(node) else noted

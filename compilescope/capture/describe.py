@@ -29,6 +29,8 @@ _MOST_ITEMS: Final = 8
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 # Where Dynamo writes the identity of an object: in two of its checks, and in the names of globals that it adds.
 _IDENTITY: Final = re.compile(r"(___check_(?:obj|type)_id\([^#]*?, |\bG\['\w*?_|\bids? == )\d{6,}")
+# What one of the two begins with: most texts have none of it, and every value of every new entry is described.
+_SIGNS: Final = (" at 0x", "___check_", "G['", " == ")
 _NUMPY: Final = re.compile(r"___from_numpy\((?P<inside>(?:[^()]|\([^()]*\))*)\)")
 _DTYPES: Final = {
     torch.float32: "f32",
@@ -43,12 +45,16 @@ _DTYPES: Final = {
 
 def shorten(text: str, longest: int = _LONGEST) -> str:
     """Return ``text`` on one line, without addresses and ids, cut to ``longest`` characters."""
-    line = " ".join(scrub(text).split())
+    line = scrub(text).strip()
+    if not line.isprintable() or "  " in line:
+        line = " ".join(line.split())
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
 def scrub(text: str) -> str:
     """Return ``text`` without memory addresses and the object ids that Dynamo writes; other digits stay."""
+    if not any(sign in text for sign in _SIGNS):
+        return text
     return _IDENTITY.sub(r"\1<id>", _ADDRESS.sub("", text))
 
 

@@ -247,7 +247,7 @@ class _Above:
 
 def _blocks(failure: Failure) -> bool:
     blocking = failure.guard_type in BLOCKERS or failure.guard_type in ("MISSING", "TORCH_FUNCTION_MODE_STACK")
-    return blocking or failure.part == "class"
+    return blocking or failure.part in ("class", *_CONTAINER_PARTS) or failure.guard_type in _LENGTHS
 
 
 def _is_whole(failure: Failure) -> bool:

@@ -170,11 +170,14 @@ def _member_meant(asked: Asked) -> enum.Enum | None:
 
 
 def _equals(asked: Asked) -> Iterator[Failure]:
+    if isinstance(asked.value, set | frozenset):
+        yield containers.changed(asked)
+        return
     want = asked.expression.removeprefix(f"{asked.source} == ")
     if want == asked.expression:
         want = asked.expression.rpartition(" == ")[2]
     was = asked.was
-    # Two values may be written alike and be of two classes; a set's and a frozenset's members are compared by name.
+    # Two values may be written alike and be of two classes.
     expected = describe.shorten(want) if was is None or was.number is not None else was.text
     known = _literal_type(want) if was is None else was.type_name
     actual = describe.value(asked.value)

@@ -49,7 +49,8 @@ def part_of(
     """Put the texts of a thing and of its place together."""
     change = Change(
         kinds=thing.kinds(holder),
-        sources=frozenset(f"{source}{suffix}" for source in sources for suffix in thing.suffixes) | set(thing.elsewhere),
+        sources=frozenset(f"{source}{suffix}" for source in sources for suffix in thing.suffixes)
+        | set(thing.elsewhere),
         expected=thing.expected,
         actual=thing.actual,
         names=thing.names,

@@ -98,9 +98,7 @@ def aliased(draw: DrawFn, ground: Ground) -> Part:
     return Part(
         name=name,
         sort=f"aliases, {'one' if one_first else 'two'} at first",
-        change=Change(
-            kinds=frozenset({"object_id"}), sources=frozenset({f"{name}a, {name}b", f"{name}b, {name}a"})
-        ),
+        change=Change(kinds=frozenset({"object_id"}), sources=frozenset({f"{name}a, {name}b", f"{name}b, {name}a"})),
         told=f"{name}a and {name}b: {'one tensor -> two' if one_first else 'two tensors -> one'}",
         making=f"{name}a = torch.ones({ground.old}, 3)\n{name}b = {second}",
         parameter=f"{name}a, {name}b",

@@ -56,7 +56,9 @@ def size_kinds(ground: Ground, old: int, new: int) -> Callable[[Holder], frozens
 def size(draw: DrawFn, ground: Ground) -> Thing:
     """A dimension of another size."""
     old, new = draw(
-        st.sampled_from([(ground.old, ground.new), (ground.old, 1), (1, ground.old), (ground.old, 0), (0, ground.new), (0, 1)])
+        st.sampled_from(
+            [(ground.old, ground.new), (ground.old, 1), (1, ground.old), (ground.old, 0), (0, ground.new), (0, 1)]
+        )
     )
     dim = draw(st.integers(0, 1))
     write = ("torch.ones({n}, 3)", "torch.ones(3, {n})")[dim]
@@ -81,7 +83,12 @@ def _word(number: int) -> str:
 
 def rank(draw: DrawFn, ground: Ground) -> Thing:
     """Another number of dimensions."""
-    shapes = [f"torch.ones({ground.old}, 3)", f"torch.ones({ground.old}, 3, 4)", f"torch.ones({ground.old})", "torch.ones(())"]
+    shapes = [
+        f"torch.ones({ground.old}, 3)",
+        f"torch.ones({ground.old}, 3, 4)",
+        f"torch.ones({ground.old})",
+        "torch.ones(())",
+    ]
     before, after = draw(st.permutations(shapes))[:2]
     return Thing(
         sort="rank",
@@ -193,7 +200,11 @@ def layout(draw: DrawFn, ground: Ground) -> Thing:
         sort="strides",
         before=before,
         after=after,
-        reading=draw(st.sampled_from([_SUM, "outs.append({v} * 2)", "outs.append({v}.sin() if {v}.is_contiguous() else {v}.cos())"])),
+        reading=draw(
+            st.sampled_from(
+                [_SUM, "outs.append({v} * 2)", "outs.append({v}.sin() if {v}.is_contiguous() else {v}.cos())"]
+            )
+        ),
         kinds=tensor_kinds("stride"),
         suffixes=_LAYOUT_SUFFIXES[1:4],
         definitions=STRIDED,
@@ -216,7 +227,9 @@ def memory_format(draw: DrawFn, ground: Ground) -> Thing:
 
 def offset(draw: DrawFn, ground: Ground) -> Thing:
     """The same layout at another place of the storage."""
-    before, after = draw(st.sampled_from([(ground.other, ground.new), (0, ground.new), (ground.new, 0), (1, ground.new)]))
+    before, after = draw(
+        st.sampled_from([(ground.other, ground.new), (0, ground.new), (ground.new, 0), (1, ground.new)])
+    )
     layouts = [f"strided(({ground.old}, 3), (3, 1), {where})" for where in (before, after)]
     return Thing(
         sort="storage offset",
@@ -294,7 +307,9 @@ def asked(draw: DrawFn, ground: Ground) -> Thing:
         after=f"torch.ones({new})",
         reading=f"outs.append({{v}}.sin() if {question} else {{v}}.cos())",
         # A module's own tensors may be static under dynamic=True.
-        kinds=lambda holder: kinds(holder) | (size_kinds(ground, old, new)(holder) if holder == "module" else frozenset()),
+        kinds=lambda holder: (
+            kinds(holder) | (size_kinds(ground, old, new)(holder) if holder == "module" else frozenset())
+        ),
         suffixes=(".size()[0]",),
         shape=True,
     )
