@@ -63,6 +63,7 @@ def test_entries_of_a_model_are_confirmed(name: str, confirmed: Confirmed) -> No
             for text in texts:
                 with contextlib.suppress(FailOnRecompileLimitHit):  # the limit is an error under fullgraph
                     dit.call(model, Size(height, width, text))
+    assert scope.recording.recompiles
     assert_confirmed(name, scope.recording, confirmed)
 
 
