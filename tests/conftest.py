@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .confirmed import Confirmed
 from .confusion import Confusion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CONFUSION = pytest.StashKey[Confusion]()
+_CONFIRMED = pytest.StashKey[Confirmed]()
 
 
 @pytest.fixture
@@ -41,10 +43,21 @@ def confusion(pytestconfig: pytest.Config) -> Confusion:
     return pytestconfig.stash.setdefault(_CONFUSION, Confusion())
 
 
+@pytest.fixture(scope="session")
+def confirmed(pytestconfig: pytest.Config) -> Confirmed:
+    """Collect what torch's own evaluator said of the explained entries; printed when the session ends."""
+    return pytestconfig.stash.setdefault(_CONFIRMED, Confirmed())
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the confusion table, if any test contributed to it."""
+    """Print the confusion table and the count of confirmed entries, if any test contributed to them."""
     table = config.stash.get(_CONFUSION, None)
     if table is not None and table.pairs:
         terminalreporter.section("kind expected x kind given")
         for line in table.lines():
+            terminalreporter.write_line(line)
+    count = config.stash.get(_CONFIRMED, None)
+    if count is not None and count.verdicts:
+        terminalreporter.section("explained entries")
+        for line in count.lines():
             terminalreporter.write_line(line)

@@ -10,6 +10,7 @@ import compilescope
 
 from ..soundness import assert_sound
 from .gathered import PROGRAMS
+from .programs.training import scheduler_steps_inside_the_compiled_function
 from .told import compiles, fallbacks, read
 
 if TYPE_CHECKING:
@@ -77,4 +78,12 @@ def assert_errors(program: Program, recording: Recording) -> None:
 
 def test_corpus_holds_every_program_once() -> None:
     names = [program.name for program in PROGRAMS]
-    assert len(names) == len(set(names)) >= 43
+    assert len(names) == len(set(names)) >= 104
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_two_resume_functions_of_one_line_are_told_apart() -> None:
+    with compilescope.observe() as scope:
+        scheduler_steps_inside_the_compiled_function()
+    codes = {c.code for c in scope.recording.compiled if "torch_dynamo_resume_in_advance" in c.code}
+    assert len(codes) == 2

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
+
+from ..confusion import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,34 +26,32 @@ class Reading:
     A field that the expectation leaves open is ``*`` on both sides.
     """
 
-    wanted: list[str]
-    given: list[str]
+    wanted: str
+    given: str
     kinds: tuple[list[str], list[str]]
 
 
 def read(program: Program, recording: Recording, compilations: Iterable[Compilation], wanted: list[Cause]) -> Reading:
     """Hold the causes of compilations against the wanted ones, all of them, recompile by recompile."""
-    reading = Reading([], [], ([], []))
-    compilations = list(compilations)
-    for index in range(max(len(compilations), len(wanted))):
-        cause = wanted[index] if index < len(wanted) else None
-        compilation = compilations[index] if index < len(compilations) else None
+    asked: list[str] = []
+    given: list[str] = []
+    kinds: tuple[list[str], list[str]] = ([], [])
+    for cause, compilation in zip_longest(wanted, compilations):
         failures = _causes(compilation)
         pairs = list(_pairs(cause.changes if cause else (), failures))
         if cause is not None:
-            changes = sorted(_wanted(change, program) for change, _ in pairs if change is not None)
-            reading.wanted.append(f"{_head(cause.code, shape_driven=cause.shape_driven)}: {'; '.join(changes)}")
+            asked += [_head(cause.code, shape_driven=cause.shape_driven)]
+            asked += sorted(_wanted(change, program) for change, _ in pairs if change is not None)
         if compilation is not None:
-            code = recording.code(compilation.code).qualname
             shape_driven = compilation.recompile.shape_driven if compilation.recompile else None
-            changes = sorted(_given(change, failure) for change, failure in pairs if failure is not None)
-            if cause is not None and cause.shape_driven is None:
-                shape_driven = None
-            reading.given.append(f"{_head(code, shape_driven=shape_driven)}: {'; '.join(changes)}")
+            left_open = cause is not None and cause.shape_driven is None
+            code = recording.code(compilation.code).qualname
+            given += [_head(code, shape_driven=None if left_open else shape_driven)]
+            given += sorted(_given(change, failure) for change, failure in pairs if failure is not None)
         for change, failure in pairs:
-            reading.kinds[0].append(change.kind if change else "(nothing)")
-            reading.kinds[1].append(failure.kind or "(nothing)" if failure else "(nothing)")
-    return reading
+            kinds[0].append(change.kind if change else NOTHING)
+            kinds[1].append(failure.kind or NOTHING if failure else NOTHING)
+    return Reading("\n".join(asked), "\n".join(given), kinds)
 
 
 def compiles(recording: Recording) -> dict[str, int]:
@@ -136,7 +137,7 @@ def _line(
     names: Iterable[str],
 ) -> str:
     sides = f"{OPEN if expected is None else expected} -> {OPEN if actual is None else actual}"
-    return f"{kind} {sources}: {sides} at {line}, {places or OPEN} places, naming {list(names)}"
+    return f"  {kind} {sources}: {sides} at {line}, {places or OPEN} places, naming {list(names)}"
 
 
 def _sources(first: str, others: tuple[str, ...]) -> str:

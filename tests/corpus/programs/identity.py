@@ -57,7 +57,7 @@ def closures_of_one_factory_share_their_code() -> None:
     fourfold = torch.compile(scaler(4), backend="eager")
     sixfold = torch.compile(scaler(6), backend="eager")
     for _ in range(2):
-        fourfold(torch.ones(2))
+        fourfold(torch.ones(2))  # here: elsewhere
         sixfold(torch.ones(7))
 
 

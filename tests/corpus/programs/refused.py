@@ -59,6 +59,20 @@ def config_forbids_to_compile_again() -> str | None:
     return None
 
 
+@expects(compiles={"answer": 2}, recompiles=(LONGER,), refused=(DOUBLE,), raised=1)
+def stance_skips_guards_and_forbids_to_compile_again() -> str | None:
+    compiled = torch.compile(answer, backend="eager")
+    for length in (3, 6):
+        compiled(torch.ones(length, 2), 4.0)
+    with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
+        compiled(torch.ones(8, 2), 4.0)
+        try:
+            compiled(torch.ones(8, 2, dtype=torch.float64), 4.0)
+        except RuntimeError as error:
+            return type(error).__name__
+    return None
+
+
 @torch.library.custom_op("compilescope_corpus::rotate", mutates_args=())
 def rotate(signal: Tensor) -> Tensor:
     return signal.roll(2)
