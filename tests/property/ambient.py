@@ -50,7 +50,9 @@ class Watched(torch.overrides.TorchFunctionMode):
 
 def ambient(draw: DrawFn, ground: Ground) -> Part:
     """A state of torch that is another around the second call. Nothing in the program asks for it; torch guards it."""
-    return draw(st.sampled_from([_grad, _autocast, _dtype, _threads, _deterministic, _device, _mode, _inference]))(draw, ground)
+    return draw(st.sampled_from([_grad, _autocast, _dtype, _threads, _deterministic, _device, _mode, _inference]))(
+        draw, ground
+    )
 
 
 def _part(

@@ -51,7 +51,9 @@ def length(draw: DrawFn, ground: Ground) -> Thing:
     # A tuple of numbers is a constant: Dynamo compares the whole.
     constant = opening == "(" and item.isdigit()
     written = [_sequence(opening, [item] * count, closing) for count in (before, after)]
-    reading = draw(st.sampled_from(["for item in {v}:\n    outs.append(one * item)", "outs.append(one * (len({v}) + 2))"]))
+    reading = draw(
+        st.sampled_from(["for item in {v}:\n    outs.append(one * item)", "outs.append(one * (len({v}) + 2))"])
+    )
     return Thing(
         sort=f"length: {'list' if opening == '[' else 'tuple'}",
         before=written[0],
@@ -202,4 +204,16 @@ def optional_container(draw: DrawFn, ground: Ground) -> Thing:
     )
 
 
-THINGS: Final = (length, length, sequence_class, keys, keys, keys, order, dict_class, members, members, optional_container)
+THINGS: Final = (
+    length,
+    length,
+    sequence_class,
+    keys,
+    keys,
+    keys,
+    order,
+    dict_class,
+    members,
+    members,
+    optional_container,
+)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypothesis.strategies import DrawFn
-
 Holder = Literal["argument", "item", "object", "module", "global", "closure"]
 Root = Literal["function", "factory", "module"]
 Texts = frozenset[str] | None
@@ -127,9 +125,6 @@ class Part:
     reading: str = ""
     definitions: str = ""
     excludes: frozenset[str] = field(default_factory=frozenset)
-
-
-Maker = "Callable[[DrawFn, Ground], Part]"
 
 
 def same(*kinds: str) -> Callable[[Holder], frozenset[str]]:

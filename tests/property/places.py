@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from .parts import Change, Part, choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from hypothesis.strategies import DrawFn
 
@@ -49,7 +49,8 @@ def part_of(
     """Put the texts of a thing and of its place together."""
     change = Change(
         kinds=thing.kinds(holder),
-        sources=frozenset(f"{source}{suffix}" for source in sources for suffix in thing.suffixes) | set(thing.elsewhere),
+        sources=frozenset(f"{source}{suffix}" for source in sources for suffix in thing.suffixes)
+        | set(thing.elsewhere),
         expected=thing.expected,
         actual=thing.actual,
         names=thing.names,
@@ -60,7 +61,7 @@ def part_of(
         name=ground.name,
         sort=f"{thing.sort} | {place}",
         change=change,
-        told=f"{sorted(sources)[0]}: {thing.before} -> {thing.after}",
+        told=f"{min(sources)}: {thing.before} -> {thing.after}",
         making=making,
         parameter=parameter,
         argument=argument,

@@ -56,14 +56,16 @@ def size_kinds(ground: Ground, old: int, new: int) -> Callable[[Holder], frozens
 def size(draw: DrawFn, ground: Ground) -> Thing:
     """A dimension of another size."""
     old, new = draw(
-        st.sampled_from([(ground.old, ground.new), (ground.old, 1), (1, ground.old), (ground.old, 0), (0, ground.new), (0, 1)])
+        st.sampled_from(
+            [(ground.old, ground.new), (ground.old, 1), (1, ground.old), (ground.old, 0), (0, ground.new), (0, 1)]
+        )
     )
     dim = draw(st.integers(0, 1))
     write = ("torch.ones({n}, 3)", "torch.ones(3, {n})")[dim]
     readings = [_SUM, _SUM, "outs.append({v} * 2)", f"outs.append(one * {{v}}.size({dim}))", "outs.append({v}.t() + 1)"]
     readings.append(f"outs.append(one * len(str({{v}}.size({dim}))))")
     return Thing(
-        sort=f"size {_word(old)} -> {_word(new)}",
+        sort=f"size {word(old)} -> {word(new)}",
         before=write.format(n=old),
         after=write.format(n=new),
         reading=draw(st.sampled_from(readings)),
@@ -75,13 +77,19 @@ def size(draw: DrawFn, ground: Ground) -> Thing:
     )
 
 
-def _word(number: int) -> str:
+def word(number: int) -> str:
+    """Write a size for the statistics: 0 and 1 are sorts of their own."""
     return str(number) if number in _ZERO_ONE else "n"
 
 
 def rank(draw: DrawFn, ground: Ground) -> Thing:
     """Another number of dimensions."""
-    shapes = [f"torch.ones({ground.old}, 3)", f"torch.ones({ground.old}, 3, 4)", f"torch.ones({ground.old})", "torch.ones(())"]
+    shapes = [
+        f"torch.ones({ground.old}, 3)",
+        f"torch.ones({ground.old}, 3, 4)",
+        f"torch.ones({ground.old})",
+        "torch.ones(())",
+    ]
     before, after = draw(st.permutations(shapes))[:2]
     return Thing(
         sort="rank",
@@ -193,7 +201,11 @@ def layout(draw: DrawFn, ground: Ground) -> Thing:
         sort="strides",
         before=before,
         after=after,
-        reading=draw(st.sampled_from([_SUM, "outs.append({v} * 2)", "outs.append({v}.sin() if {v}.is_contiguous() else {v}.cos())"])),
+        reading=draw(
+            st.sampled_from(
+                [_SUM, "outs.append({v} * 2)", "outs.append({v}.sin() if {v}.is_contiguous() else {v}.cos())"]
+            )
+        ),
         kinds=tensor_kinds("stride"),
         suffixes=_LAYOUT_SUFFIXES[1:4],
         definitions=STRIDED,
@@ -216,7 +228,9 @@ def memory_format(draw: DrawFn, ground: Ground) -> Thing:
 
 def offset(draw: DrawFn, ground: Ground) -> Thing:
     """The same layout at another place of the storage."""
-    before, after = draw(st.sampled_from([(ground.other, ground.new), (0, ground.new), (ground.new, 0), (1, ground.new)]))
+    before, after = draw(
+        st.sampled_from([(ground.other, ground.new), (0, ground.new), (ground.new, 0), (1, ground.new)])
+    )
     layouts = [f"strided(({ground.old}, 3), (3, 1), {where})" for where in (before, after)]
     return Thing(
         sort="storage offset",
@@ -294,7 +308,9 @@ def asked(draw: DrawFn, ground: Ground) -> Thing:
         after=f"torch.ones({new})",
         reading=f"outs.append({{v}}.sin() if {question} else {{v}}.cos())",
         # A module's own tensors may be static under dynamic=True.
-        kinds=lambda holder: kinds(holder) | (size_kinds(ground, old, new)(holder) if holder == "module" else frozenset()),
+        kinds=lambda holder: (
+            kinds(holder) | (size_kinds(ground, old, new)(holder) if holder == "module" else frozenset())
+        ),
         suffixes=(".size()[0]",),
         shape=True,
     )
