@@ -68,6 +68,7 @@ def part_of(
         cell=cell,
         reading=reading,
         definitions=thing.definitions + definitions,
+        avoids=thing.avoids,
     )
 
 
@@ -140,9 +141,9 @@ def _listed(draw: DrawFn, ground: Ground, thing: Thing) -> Part:
     )
 
 
-_KEYS: Final = ('"given"', "4", "Key{name}.GIVEN", "Class{name}")
+_KEYS: Final = ('"given"', "4", "Place{name}.GIVEN", "Class{name}")
 _KEY_DEFINITIONS: Final = """
-class Key{name}(enum.Enum):
+class Place{name}(enum.Enum):
     GIVEN = 1
 """
 _CLASS_DEFINITIONS: Final = """

@@ -145,6 +145,8 @@ def programs(draw: DrawFn) -> Program:
 def _clashes(part: Part, others: Iterable[Part]) -> bool:
     stars = {"*", "**"} & {(part.parameter or "").rstrip("v0123456789")}
     return any(
-        part.excludes & other.excludes or (stars and (other.parameter or "").rstrip("v0123456789") in stars)
+        part.brings & other.avoids
+        or part.avoids & other.brings
+        or (stars and (other.parameter or "").rstrip("v0123456789") in stars)
         for other in others
     )

@@ -63,7 +63,7 @@ def size(draw: DrawFn, ground: Ground) -> Thing:
     dim = draw(st.integers(0, 1))
     write = ("torch.ones({n}, 3)", "torch.ones(3, {n})")[dim]
     readings = [_SUM, _SUM, "outs.append({v} * 2)", f"outs.append(one * {{v}}.size({dim}))", "outs.append({v}.t() + 1)"]
-    readings.append(f"outs.append(one * len(str({{v}}.size({dim}))))")
+    readings.append(f"count = {{v}}.size({dim})\nouts.append(one * len(f'{{count}}'))")
     return Thing(
         sort=f"size {word(old)} -> {word(new)}",
         before=write.format(n=old),
