@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from .parts import Ground
 
+_GRADIENTS: Final = frozenset({"grad mode", "inference mode"})
 _SETTING: Final = """
 @contextlib.contextmanager
 def setting_{short}(value):
@@ -79,8 +80,9 @@ def _part(
         told=f"{sort}: {before} -> {after}",
         context=context,
         definitions=definitions,
-        # Two of these would undo each other.
-        excludes=frozenset({"inference" if sort in ("grad mode", "inference mode") else sort}),
+        brings=frozenset({sort}),
+        # Two of one sort would undo each other, and inference mode sets the grad mode too.
+        avoids=_GRADIENTS if sort in _GRADIENTS else frozenset({sort}),
     )
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from .parts import Ground
 
+_NOT_WITH_ARRAYS: Final = frozenset({"inference mode", "default device"})
+"""Under these torch cannot compile what reads an array: its own guards fail, or devices differ."""
 _CLASSES: Final = """
 class Doubler{name}:
     def __init__(self, **attributes):
@@ -94,6 +96,7 @@ def array(draw: DrawFn, ground: Ground) -> Thing:
             before=f"np.ones(({ground.old}, 3))",
             after=f"np.ones(({ground.new}, 3))",
             reading="outs.append(one * {v}.sum())",
+            avoids=_NOT_WITH_ARRAYS,
             kinds=size_kinds(ground, ground.old, ground.new),
             suffixes=(".size()[0]", ".shape[0]"),
             expected=texts(ground.old),
@@ -106,6 +109,7 @@ def array(draw: DrawFn, ground: Ground) -> Thing:
         before=f"np.ones(({ground.old}, 3), dtype=np.{before})",
         after=f"np.ones(({ground.old}, 3), dtype=np.{after})",
         reading="outs.append(one * {v}.sum())",
+        avoids=_NOT_WITH_ARRAYS,
         kinds=tensor_kinds("dtype"),
         suffixes=(".dtype",),
         expected=texts(f"torch.{before}", f"np.{before}", before),
@@ -122,6 +126,7 @@ def scalar(draw: DrawFn, ground: Ground) -> Thing:
         before=values[before],
         after=values[after],
         reading="outs.append(one * {v})",
+        avoids=_NOT_WITH_ARRAYS,
         # Told as another class, another dtype or another value: all are so.
         kinds=same("dtype", "type", "python_value", "python_float", "attr_changed", "module_attr"),
         suffixes=("", ".dtype"),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from hypothesis.strategies import DrawFn
 
 Holder = Literal["argument", "item", "object", "module", "global", "closure"]
 Root = Literal["function", "factory", "module"]
@@ -85,6 +83,7 @@ class Thing:
         suffixes: what may be put behind the value's own source.
         elsewhere: other sources that are right wherever it stands.
         definitions: what ``before`` and ``after`` speak of, for the head of the module.
+        avoids: what the program may not bring around the call.
     """
 
     sort: str
@@ -100,6 +99,7 @@ class Thing:
     came: bool | None = None
     shape: bool = False
     definitions: str = ""
+    avoids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +113,8 @@ class Part:
         context: an expression for a context manager around the call.
         reading: statements of the compiled body.
         told: the change in a few words, for people.
+        brings: what it puts around the call, by name.
+        avoids: what no other part of the program may bring.
     """
 
     name: str
@@ -126,10 +128,8 @@ class Part:
     context: str | None = None
     reading: str = ""
     definitions: str = ""
-    excludes: frozenset[str] = field(default_factory=frozenset)
-
-
-Maker = "Callable[[DrawFn, Ground], Part]"
+    brings: frozenset[str] = frozenset()
+    avoids: frozenset[str] = frozenset()
 
 
 def same(*kinds: str) -> Callable[[Holder], frozenset[str]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from .parts import Change, Part, choice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from hypothesis.strategies import DrawFn
 
@@ -61,13 +61,14 @@ def part_of(
         name=ground.name,
         sort=f"{thing.sort} | {place}",
         change=change,
-        told=f"{sorted(sources)[0]}: {thing.before} -> {thing.after}",
+        told=f"{min(sources)}: {thing.before} -> {thing.after}",
         making=making,
         parameter=parameter,
         argument=argument,
         cell=cell,
         reading=reading,
         definitions=thing.definitions + definitions,
+        avoids=thing.avoids,
     )
 
 
@@ -140,9 +141,9 @@ def _listed(draw: DrawFn, ground: Ground, thing: Thing) -> Part:
     )
 
 
-_KEYS: Final = ('"given"', "4", "Key{name}.GIVEN", "Class{name}")
+_KEYS: Final = ('"given"', "4", "Place{name}.GIVEN", "Class{name}")
 _KEY_DEFINITIONS: Final = """
-class Key{name}(enum.Enum):
+class Place{name}(enum.Enum):
     GIVEN = 1
 """
 _CLASS_DEFINITIONS: Final = """

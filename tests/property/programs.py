@@ -1,4 +1,4 @@
-"""Programs made at random: a world of parts, a body that reads them, and the parts that change before the second call."""
+"""Programs made at random: a world of parts, a body that reads them, and what changes before the second call."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Program:
 
 
 def _in_order(written: Iterable[str | None]) -> list[str]:
-    """Return parameters or arguments in the order that Python asks for: ``*rest`` behind the plain, ``**options`` last."""
+    """Return parameters or arguments in Python's order: ``*rest`` behind the plain ones, ``**options`` last."""
     return sorted((text for text in written if text), key=lambda text: (text.startswith("*"), text.startswith("**")))
 
 
@@ -145,6 +145,8 @@ def programs(draw: DrawFn) -> Program:
 def _clashes(part: Part, others: Iterable[Part]) -> bool:
     stars = {"*", "**"} & {(part.parameter or "").rstrip("v0123456789")}
     return any(
-        part.excludes & other.excludes or (stars and (other.parameter or "").rstrip("v0123456789") in stars)
+        part.brings & other.avoids
+        or part.avoids & other.brings
+        or (stars and (other.parameter or "").rstrip("v0123456789") in stars)
         for other in others
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from .parts import Change, Part, choice, texts
+from .tensors import size_kinds, word
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
@@ -38,15 +39,11 @@ def shared(draw: DrawFn, ground: Ground) -> Part:
         sources += [f"{name}c['first'].size()[0]", f"{name}c['second'].size()[1]"]
         parameters.append(f"{name}c")
         reading += f"\nouts.append({name}c['first'] * {name}c['second'])"
-    zero_one = old < 2 or new < 2  # noqa: PLR2004 (0 and 1 are the sizes with graphs of their own)
-    kinds = {"zero_one"} if old < 2 or (zero_one and ground.dynamic is True) else {"size"}  # noqa: PLR2004 (as above)
-    if zero_one and ground.dynamic is not True:
-        kinds.add("zero_one")
     return Part(
         name=name,
-        sort=f"one dimension of several tensors {old if old < 2 else 'n'} -> {new if new < 2 else 'n'}",  # noqa: PLR2004 (as above)
+        sort=f"one dimension of several tensors {word(old)} -> {word(new)}",
         change=Change(
-            kinds=frozenset(kinds),
+            kinds=size_kinds(ground, old, new)("argument"),
             sources=frozenset(sources),
             expected=texts(old) if ground.dynamic is not True else None,
             actual=texts(new),

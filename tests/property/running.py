@@ -12,6 +12,7 @@ import torch
 
 import compilescope
 
+from .judging import tell
 from .programs import MODULE
 
 if TYPE_CHECKING:
@@ -42,11 +43,26 @@ class Outcome:
         recording: of the tool.
         recompiled: whether torch compiled again for the second call.
         alone: names of the changed parts each of which by itself makes torch compile again.
+        reason: what ``TORCH_LOGS=recompiles`` says of the recompile.
     """
 
     recording: Recording
     recompiled: bool
     alone: frozenset[str]
+    reason: str
+
+    def told(self) -> str:
+        """Write what torch did and what the tool reports, as comments."""
+        recompiles = [c.recompile for c in self.recording.recompiles if c.recompile is not None]
+        causes = [tell(cause) for recompile in recompiles for cause in recompile.causes]
+        lines = [
+            f"by itself, torch compiles again for: {', '.join(sorted(self.alone)) or 'none'}",
+            "torch's own reason:",
+            *self.reason.splitlines(),
+            "reported:",
+            *(f"  {cause}" for cause in causes),
+        ]
+        return "\n# ".join(lines)
 
 
 def run(program: Program, folder: Path) -> Outcome:
@@ -55,10 +71,15 @@ def run(program: Program, folder: Path) -> Outcome:
     file.write_text(program.text(), encoding="utf-8")
     with compilescope.observe() as scope:
         recompiled = _recompiles(program, file, program.changed)
+    reason = _last_reason() if recompiled else "none"
     alone = program.changed if recompiled else frozenset()
     if len(program.changed) > 1:
         alone = frozenset(name for name in program.changed if _recompiles(program, file, frozenset({name})))
-    return Outcome(scope.recording, recompiled, alone)
+    return Outcome(scope.recording, recompiled, alone, reason)
+
+
+def _last_reason() -> str:
+    return str(torch._dynamo.utils.get_compilation_metrics()[-1].recompile_reason)
 
 
 def _recompiles(program: Program, file: Path, changed: frozenset[str]) -> bool:

@@ -63,9 +63,9 @@ def size(draw: DrawFn, ground: Ground) -> Thing:
     dim = draw(st.integers(0, 1))
     write = ("torch.ones({n}, 3)", "torch.ones(3, {n})")[dim]
     readings = [_SUM, _SUM, "outs.append({v} * 2)", f"outs.append(one * {{v}}.size({dim}))", "outs.append({v}.t() + 1)"]
-    readings.append(f"outs.append(one * len(str({{v}}.size({dim}))))")
+    readings.append(f"count = {{v}}.size({dim})\nouts.append(one * len(f'{{count}}'))")
     return Thing(
-        sort=f"size {_word(old)} -> {_word(new)}",
+        sort=f"size {word(old)} -> {word(new)}",
         before=write.format(n=old),
         after=write.format(n=new),
         reading=draw(st.sampled_from(readings)),
@@ -77,7 +77,8 @@ def size(draw: DrawFn, ground: Ground) -> Thing:
     )
 
 
-def _word(number: int) -> str:
+def word(number: int) -> str:
+    """Write a size for the statistics: 0 and 1 are sorts of their own."""
     return str(number) if number in _ZERO_ONE else "n"
 
 
