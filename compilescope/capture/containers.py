@@ -28,9 +28,10 @@ def changed(asked: Asked, length: str | None = None, *, key: str | None = None, 
         absent: whether that key is expected to be absent.
     """
     value = asked.value
-    if asked.was is not None and (now := describe.type_name(value)) != asked.was.type_name:
+    sort = describe.type_name(value)
+    if asked.was is not None and sort != asked.was.type_name:
         guard = f"type({asked.name}) is {asked.was.type_name}"
-        return asked.failure(asked.was.type_name, now, part="type", guard=guard)
+        return asked.failure(asked.was.type_name, sort, part="type", guard=guard)
     if isinstance(value, dict | set | frozenset) and not asked.source.endswith(_SUBMODULES):
         was, now = asked.was.members if asked.was is not None else None, members_of(value)
         if was is not None and now is not None:

@@ -20,39 +20,44 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RecompileGroup:
-    """Recompiles of one code object whose causes have the same kinds and sources.
+class ChangeGroup:
+    """One change of one code object, and the recompiles that it explains.
 
     Attributes:
-        members: the compilations, oldest first.
-        causes: the causes of the first of them; empty where none is known.
+        members: the compilations, oldest first: recompiles, and attempts that were refused for the same change.
+        causes: the change as each member saw it; empty where no cause is known.
     """
 
     members: tuple[Compilation, ...]
     causes: tuple[Failure, ...]
 
     @property
-    def kinds(self) -> tuple[tuple[Failure, ...], ...]:
-        """The causes, those of one kind together."""
-        found: dict[str | None, list[Failure]] = {}
-        for cause in self.causes:
-            found.setdefault(cause.kind, []).append(cause)
-        return tuple(tuple(alike) for alike in found.values())
-
-    @property
     def recompiles(self) -> tuple[Recompile, ...]:
         """What the members say of their causes."""
         return tuple(member.recompile for member in self.members if member.recompile is not None)
 
-    def transitions(self, cause: Failure) -> tuple[tuple[str, str], ...]:
-        """Return the distinct (expected, actual) pairs of one cause over all members."""
-        pairs = [
-            (other.expected, other.actual)
-            for recompile in self.recompiles
-            for other in causes_of(recompile)
-            if (other.kind, other.source) == (cause.kind, cause.source)
-        ]
-        return tuple(dict.fromkeys(pairs))
+    @property
+    def transitions(self) -> tuple[tuple[str, str], ...]:
+        """The distinct (expected, actual) pairs over all members."""
+        return tuple(dict.fromkeys((cause.expected, cause.actual) for cause in self.causes))
+
+    @property
+    def places(self) -> int:
+        """At how many guards the change was seen, at the most."""
+        return max((cause.places for cause in self.causes), default=0)
+
+    @property
+    def beside(self) -> tuple[Failure, ...]:
+        """The other changes of the members, where every member has some; one for each kind and source."""
+        if not all(len(causes_of(recompile)) > 1 for recompile in self.recompiles):
+            return ()
+        own = {_identity(cause) for cause in self.causes}
+        others = (other for recompile in self.recompiles for other in causes_of(recompile))
+        return tuple({_identity(other): other for other in others if _identity(other) not in own}.values())
+
+
+def _identity(cause: Failure) -> tuple[str, str]:
+    return cause.kind or "", cause.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +112,19 @@ class CodeReport:
         return Counter("limit" if met_limit(c) else c.outcome for c in self.attempts if c.outcome != "compiled")
 
     @property
-    def groups(self) -> tuple[RecompileGroup, ...]:
-        """The recompiles by cause, in order of their first."""
-        found: dict[tuple[tuple[str, str], ...], list[Compilation]] = {}
-        for compilation in self.recompiles:
-            key = sorted({(c.kind or "", c.source) for c in causes_of(compilation.recompile)})
-            found.setdefault(tuple(key), []).append(compilation)
-        return tuple(RecompileGroup(tuple(group), causes_of(group[0].recompile)) for group in found.values())
+    def changes(self) -> tuple[ChangeGroup, ...]:
+        """The changes that explain the recompiles and the refused attempts, in order of their first."""
+        found: dict[tuple[str, str], list[tuple[Compilation, Failure | None]]] = {}
+        for attempt in self.attempts:
+            if attempt.recompile is None:
+                continue
+            for cause in causes_of(attempt.recompile) or (None,):
+                key = ("", "") if cause is None else _identity(cause)
+                found.setdefault(key, []).append((attempt, cause))
+        return tuple(
+            ChangeGroup(tuple(member for member, _ in group), tuple(cause for _, cause in group if cause is not None))
+            for group in found.values()
+        )
 
     @property
     def errors(self) -> tuple[ErrorGroup, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compilescope.record import Compilation, Recording
-    from compilescope.render.grouping import CodeReport, RecompileGroup
+    from compilescope.render.grouping import ChangeGroup, CodeReport
     from compilescope.render.options import Options
 
 _CAUSE_COLUMNS: Final = (
@@ -87,7 +87,7 @@ def _codes(page: Page, recording: Recording) -> None:
     page.add("### Code objects")
     columns = ("Code object", "Compiled:", "Recompiles:", "Attempts that failed:", "Guards:", "Seconds:", "Where")
     page.table(columns, (_code_row(report, depth) for report, depth in reports), noun="code object", share=9_000)
-    groups = [(report, group) for report, _ in reports for group in report.groups]
+    groups = [(report, group) for report, _ in reports for group in report.changes]
     if groups:
         page.add("### Recompiles")
         rows = (row for report, group in groups for row in _cause_rows(report, group))
@@ -121,7 +121,7 @@ def _code_row(report: CodeReport, depth: int) -> tuple[str, ...]:
     )
 
 
-def _cause_rows(report: CodeReport, group: RecompileGroup) -> Iterator[tuple[str, ...]]:
+def _cause_rows(report: CodeReport, group: ChangeGroup) -> Iterator[tuple[str, ...]]:
     members = group.members
     many = f" x{len(members)}" if len(members) > 1 else ""
     name, ids = code(report.code.owner or report.code.qualname), f"{code(members[0].id)}{many}"
@@ -129,14 +129,13 @@ def _cause_rows(report: CodeReport, group: RecompileGroup) -> Iterator[tuple[str
     moved = ", ".join(dict.fromkeys(axes_note(recompile.axes) or "" for recompile in group.recompiles))
     if not group.causes:
         yield (name, ids, "unknown", "", "no guard could be examined", driven, prose(moved), "")
-    for cause in group.causes:
-        pairs = group.transitions(cause) or ((cause.expected, cause.actual),)
-        values = ", ".join(
-            f"{code(old, width=60)} → {code(values_alone(old, new), width=60)}" for old, new in pairs[:3]
-        )
-        more = f", {len(pairs) - 3} more" if len(pairs) > 3 else ""  # noqa: PLR2004 (as many as the line above)
-        where = code(place(cause.where)) if cause.where else ""
-        yield (name, ids, code(kind_of(cause)), code(cause.source), values + more, driven, prose(moved), where)
+        return
+    cause, pairs = group.causes[0], group.transitions
+    values = ", ".join(f"{code(old, width=60)} → {code(values_alone(old, new), width=60)}" for old, new in pairs[:3])
+    more = f", {len(pairs) - 3} more" if len(pairs) > 3 else ""  # noqa: PLR2004 (as many as the line above)
+    more += f", at {group.places} places" if group.places > 1 else ""
+    where = code(place(cause.where)) if cause.where else ""
+    yield (name, ids, code(kind_of(cause)), code(cause.source), values + more, driven, prose(moved), where)
 
 
 def _breaks(page: Page, recording: Recording) -> None:

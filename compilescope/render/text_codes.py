@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.causes import roots_of
-from compilescope.analysis.kinds import KINDS
+from compilescope.analysis.changes import changes_of, is_shape_only
 from compilescope.analysis.summary import display_name, gist, met_limit
 from compilescope.record import Location
 from compilescope.render.grouping import causes_of, code_reports
@@ -27,10 +27,10 @@ from compilescope.render.words import (
 from compilescope.wording import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from compilescope.record import Failure, Recompile, Recording
-    from compilescope.render.grouping import CodeReport, ErrorGroup, RecompileGroup
+    from compilescope.render.grouping import ChangeGroup, CodeReport, ErrorGroup
     from compilescope.render.text_screen import Detail
 
 _VALUE: Final = 28
@@ -66,51 +66,43 @@ class _Teller:
 
     def blocks(self, report: CodeReport, depth: int) -> Iterator[Block]:
         pad = "  " * (depth + 1)
-        groups = report.groups
-        shown = groups[: self._detail.groups]
-        lines = [_header(report, pad, mark=self._mark_targets and report.target, full=self._detail.causes is None)]
-        lines += [line for group in shown for line in self._group(group, pad + "  ")]
-        hidden = sum(len(group.members) for group in groups[len(shown) :])
-        if hidden:
-            lines.append(styled(pad, (f"  ... {count(hidden, 'more recompile')}: -v shows all", "yellow")))
+        changes = report.changes
+        shown = changes[: self._detail.groups]
+        lines = [_header(report, pad, mark=self._mark_targets and report.target, full=self._detail.pairs is None)]
+        lines += [line for group in shown for line in self._change(group, pad + "  ")]
+        if len(changes) > len(shown):
+            lines.append(
+                styled(pad, (f"  ... {count(len(changes) - len(shown), 'more change')}: -v shows all", "yellow"))
+            )
         lines += [line for group in report.errors[: self._detail.groups] for line in self._error(group, pad + "  ")]
         yield Block(tuple(lines), weight=len(report.recompiles))
         for child in report.children:
             yield from self.blocks(child, depth + 1)
 
-    def _group(self, group: RecompileGroup, pad: str) -> Iterator[Line]:
+    def _change(self, group: ChangeGroup, pad: str) -> Iterator[Line]:
         many = f" x{len(group.members)}" if len(group.members) > 1 else ""
-        ids = group.members[:1] if self._detail.causes is not None else group.members
+        ids = group.members[:1] if self._detail.pairs is not None else group.members
         head = f"{', '.join(member.id for member in ids)}{many}".ljust(_HEAD - 1) + " "
         below = pad + " " * _HEAD
         if not group.causes:
             yield styled(pad, head, ("cause unknown: no guard could be examined", "yellow"))
             return
-        for index, alike in enumerate(self._shown(group)):
-            cause = alike[0]
-            notes = _notes(group) if index == 0 else ""
-            yield self._cause(group, alike, pad, "and".rjust(_HEAD - 1) + " " if index else head, notes)
-            if self._detail.where and cause.where is not None:
-                yield self._where(cause.where, below)
-            yield from self._advice(cause, below)
-        hidden = len(group.kinds) - (self._detail.causes or len(group.kinds))
-        if hidden > 0:
-            yield styled(below, (f"and {count(hidden, 'more kind')} of cause: -v shows all", "yellow"))
+        cause = group.causes[0]
+        yield self._cause(group, pad, head)
+        if self._detail.where and cause.where is not None:
+            yield self._where(cause.where, below)
+            if cause.torch_where is not None and self._detail.pairs is None:
+                yield self._where(cause.torch_where, below)
+        yield from self._advice(cause, below)
         if self._detail.alternatives:
             yield from _alternatives(group, below)
 
-    def _shown(self, group: RecompileGroup) -> tuple[tuple[Failure, ...], ...]:
-        if self._detail.causes is None:
-            return tuple((cause,) for cause in group.causes)
-        return group.kinds[: self._detail.causes]
-
-    def _cause(self, group: RecompileGroup, alike: tuple[Failure, ...], pad: str, head: str, notes: str) -> Line:
-        cause, *others = alike
-        limit = self._detail.pairs
-        pairs = group.transitions(cause) or ((cause.expected, cause.actual),)
+    def _cause(self, group: ChangeGroup, pad: str, head: str) -> Line:
+        cause, limit = group.causes[0], self._detail.pairs
+        pairs = group.transitions
         values = ", ".join(_pair(cause.source, pair, short=limit is not None) for pair in pairs[:limit])
         more = f", {len(pairs) - limit} more" if limit and len(pairs) > limit else ""
-        more += f" (and {len(others)} like it)" if others else ""
+        more += f", at {group.places} places" if group.places > 1 else ""
         source = f"{clip(cause.source, _SOURCE) if limit else cause.source}: "
         beside = f"  {short_place(cause.where)}" if cause.where is not None and not self._detail.where else ""
         return styled(
@@ -120,13 +112,13 @@ class _Teller:
             "  ",
             "" if all(is_relation(cause.source, expected) for expected, _ in pairs[:limit]) else source,
             (values + more, "bold"),
-            (notes, "magenta"),
+            (_notes(group), "magenta"),
             (beside, "dim"),
             hang=len(pad) + _HEAD + 2,
         )
 
     def _where(self, where: Location, pad: str) -> Line:
-        path = place(where) if self._detail.causes is None else clip_path(place(where), _PATH)
+        path = place(where) if self._detail.pairs is None else clip_path(place(where), _PATH)
         return styled(pad, (f"at {path}", "dim"), (f": {where.text.strip()}" if where.text else "", "dim"))
 
     def _advice(self, cause: Failure, pad: str) -> Iterator[Line]:
@@ -142,7 +134,7 @@ class _Teller:
             return
         many = f" x{len(group.members)}" if len(group.members) > 1 else ""
         color = "yellow" if first.outcome == "skipped" else "red"
-        message = error.message if self._detail.causes is None else gist(error.message)
+        message = error.message if self._detail.pairs is None else gist(error.message)
         text = message if error.type in message else f"{error.type}: {message}"
         ended = "refused" if met_limit(first) else f"{first.outcome}, {error.kind}"
         head = f"{first.id}{many}".ljust(_HEAD - 1) + " "
@@ -173,25 +165,25 @@ def _header(report: CodeReport, pad: str, *, mark: bool, full: bool) -> Line:
     )
 
 
-def _notes(group: RecompileGroup) -> str:
+def _notes(group: ChangeGroup) -> str:
     recompiles = group.recompiles
     driven = sum(recompile.shape_driven is True for recompile in recompiles)
     unjudged = sum(recompile.shape_driven is None for recompile in recompiles)
+    refused = sum(member.outcome != "compiled" for member in group.members)
     notes: list[str] = []
     if driven:
-        # The closest entry is another one then, and its cause alone would contradict the count.
-        by = "" if any(_is_shape(cause) for cause in group.causes) else ": an older entry differs in shape alone"
-        share = "" if driven == len(recompiles) else f"{driven} of {len(recompiles)} "
-        notes.append(f"{share}shape-driven{by}")
+        notes.append(f"{'' if driven == len(recompiles) else f'{driven} of {len(recompiles)} '}shape-driven")
+    if refused:
+        share = "" if refused == len(group.members) else f"{refused} of {len(group.members)} "
+        notes.append(f"{share}refused")
     if unjudged:
         notes.append("shape-driven or not was not looked at")
+    if group.beside:
+        notes.append(
+            f"together with {', '.join(f'{kind_of(c)} of {clip(c.source, _VALUE)}' for c in group.beside[:2])}"
+        )
     notes += dict.fromkeys(note for note in (axes_note(r.axes) for r in recompiles) if note)
     return f"  ({'; '.join(notes)})" if notes else ""
-
-
-def _is_shape(cause: Failure) -> bool:
-    kind = KINDS.get(cause.kind or "")
-    return kind is not None and kind.shape_driven
 
 
 def _pair(source: str, pair: tuple[str, str], *, short: bool) -> str:
@@ -204,7 +196,7 @@ def _pair(source: str, pair: tuple[str, str], *, short: bool) -> str:
     return f"{expected} -> {actual}"
 
 
-def _alternatives(group: RecompileGroup, pad: str) -> Iterator[Line]:
+def _alternatives(group: ChangeGroup, pad: str) -> Iterator[Line]:
     member = next((m for m in group.members if m.recompile is not None and m.recompile.alternatives), None)
     if member is None or member.recompile is None:
         return
@@ -213,15 +205,23 @@ def _alternatives(group: RecompileGroup, pad: str) -> Iterator[Line]:
 
 
 def alternatives_sentence(recompile: Recompile) -> str:
-    """Say of every entry that came as near what it would have needed free."""
-    needs = {entry.id: roots_phrase(roots_of(entry)) for entry in recompile.entries}
-    if recompile.closest is not None and not needs.get(recompile.closest):
-        needs[recompile.closest] = roots_phrase(causes_of(recompile))
-    if recompile.closest is not None and recompile.axes and all(map(_is_shape, causes_of(recompile))):
-        needs[recompile.closest] = " and ".join(recompile.axes)
-    near = [entry for entry in (recompile.closest, *recompile.alternatives) if entry and needs.get(entry)]
-    if not near:
+    """Say of every entry that torch would have matched but for one change what would have had to be free to vary."""
+    changes = {entry.id: changes_of(roots_of(entry)) for entry in recompile.entries}
+    if recompile.closest is not None:
+        changes[recompile.closest] = causes_of(recompile)
+    confirmed = {entry.id for entry in recompile.entries if entry.confirmed}
+    told = [
+        f"{identity} if {_could_vary(recompile, identity, changes[identity])} could vary"
+        for identity in (recompile.closest, *recompile.alternatives)
+        if identity in confirmed and changes.get(identity)
+    ]
+    if not told:
         return f"as near: {', '.join(recompile.alternatives)}"
-    first, *others = near
-    rest = "".join(f"; {entry} had {needs[entry]} been free" for entry in others)
-    return f"entry {first} would have served had {needs[first]} been free{rest}"
+    first, *others = told
+    return "; ".join((f"entry {first.replace(' if ', ' would have matched if ', 1)}", *others))
+
+
+def _could_vary(recompile: Recompile, identity: str, changes: Sequence[Failure]) -> str:
+    if identity == recompile.closest and recompile.axes and is_shape_only(changes):
+        return " and ".join(recompile.axes)
+    return roots_phrase(changes)

@@ -31,15 +31,13 @@ class Detail:
     """How much the report tells; the levels go from all to least.
 
     Attributes:
-        causes: kinds of cause shown of one group of recompiles, one cause of each; None for all causes.
-        pairs: pairs of expected and actual shown of one cause; None for all.
-        groups: groups shown of one code object; None for all.
+        pairs: pairs of expected and actual shown of one change; None for all.
+        groups: changes shown of one code object; None for all.
         where: whether the user's line is quoted below a cause, or only named beside it.
         alternatives: whether entries that came as near are named.
         advice: whether advice is given.
     """
 
-    causes: int | None = None
     pairs: int | None = None
     groups: int | None = None
     where: bool = True
@@ -48,12 +46,12 @@ class Detail:
 
 
 EVERYTHING: Final = Detail()
-_FEW: Final = Detail(causes=1, pairs=1, where=False, alternatives=False, advice=False)
+_FEW: Final = Detail(pairs=1, where=False, alternatives=False, advice=False)
 LEVELS: Final = (
-    Detail(causes=4, pairs=3),
-    Detail(causes=4, pairs=3, where=False),
-    Detail(causes=2, pairs=2, where=False, alternatives=False),
-    Detail(causes=2, pairs=2, where=False, alternatives=False, advice=False),
+    Detail(pairs=3, alternatives=False),
+    Detail(pairs=3, where=False, alternatives=False),
+    Detail(pairs=2, where=False, alternatives=False),
+    Detail(pairs=2, where=False, alternatives=False, advice=False),
     replace(_FEW, groups=4),
     replace(_FEW, groups=2),
     replace(_FEW, groups=1),
