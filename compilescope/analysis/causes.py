@@ -40,19 +40,12 @@ def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
     sized = {value_of(name): name for f in failing if _is_of_shape(f) for name in (f.source, *f.symbols)}
     reshaped = {value_of(f.source): f for f in failing if f.part in ("rank", "memory_format")}
     marked: list[Failure] = []
-    roots: set[tuple[str, str | None]] = set()
     for failure in failing:
         cause = failure.consequence_of or _follows_form(failure, reshaped)
         if cause is None and failure.part == "dense_stride":
             # The strides of a contiguous tensor are what its sizes make them: where those fail, these do.
             cause = sized.get(value_of(failure.source))
-        key = (failure.source, failure.kind)
-        if cause is None and key in roots:
-            # One change fails several guards of one value: an input that is not a view any more.
-            cause = failure.source
         marked.append(replace(failure, consequence_of=cause))
-        if cause is None:
-            roots.add(key)
     return marked
 
 

@@ -130,7 +130,8 @@ def _key(failure: Failure) -> Key:
         return kind, _INDEX.sub("[*]", value_of(failure.source))
     if kind in _CLASSES:
         return kind, pair, path.rpartition(".")[2]
-    if kind in _TENSOR_WIDE and failure.holder == "module":
+    # Of a module as a whole: train() and to() reach every submodule and parameter.
+    if kind == "module_training" or (kind in _TENSOR_WIDE and failure.holder == "module"):
         return kind, pair
     return kind, pair, path
 

@@ -51,6 +51,8 @@ COMPILED_GRAPH_PREFIX: Final = "__compiled_fn_"
 RELATIONAL_GUARDS: Final = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING"})
 # Guards whose text is a list of expressions over the frame's locals.
 EXPRESSION_GUARDS: Final = frozenset({"SYMBOLIC_SHAPE_GUARD"})
+DEVICE_MODE: Final = "DeviceContext"
+"""The torch-function mode that ``torch.set_default_device`` pushes."""
 MODE_STACK_SOURCE: Final = "___get_torch_function_mode_stack_at("
 """How Dynamo's source of something inside an active torch-function mode begins."""
 DICT_MANAGER: Final = c_guards.DictGuardManager

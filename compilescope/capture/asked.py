@@ -101,7 +101,7 @@ class Asked:
 
     def _key(self, item: re.Match[str]) -> str:
         try:
-            return f"[{describe.value(expressions.evaluate(item[1], self.frame.scope))}]"
+            return f"[{describe.key(expressions.evaluate(item[1], self.frame.scope))}]"
         except Exception:  # noqa: BLE001 (no such key on this input: Dynamo's own words stay)
             return item[0]
 

@@ -148,7 +148,7 @@ def members_of(container: dict[Any, Any] | set[Any] | frozenset[Any]) -> tuple[s
     items = list(dict.keys(container)) if isinstance(container, dict) else list(container)
     if len(items) > _MOST_KEYS:
         return None
-    told = [describe.value(item) for item in items]
+    told = [describe.key(item) for item in items]
     return tuple(told if isinstance(container, dict) else sorted(told))
 
 

@@ -85,6 +85,11 @@ def value(thing: object) -> str:
     return f"{type_name(thing)} object"
 
 
+def key(thing: object) -> str:
+    """Write the key of a dict as it stands between brackets: a class by its name."""
+    return thing.__qualname__ if isinstance(thing, type) else value(thing)
+
+
 def function_name(function: object) -> str:
     """Return the qualified name of a function, method or builtin."""
     return str(getattr(function, "__qualname__", type_name(function)))

@@ -29,6 +29,7 @@ _INSIDE_CALLABLE: Final = re.compile(
     r"(?P<owner>.+)\.(?:__code__|__closure__|__defaults__|__kwdefaults__|__func__|__self__)(?:\[\d+\])?"
 )
 _KEY_AT: Final = re.compile(r"list\(dict\.keys\((?P<owner>.+)\)\)\[\d+\]")
+_MEMBER_AT: Final = re.compile(r"list\((?P<owner>.+)\)\[\d+\]")
 _CLASS_OF: Final = re.compile(r"type\((?P<owner>.+)\)")
 _PASSED: Final = "passed"
 _REFUSED: Final = ""
@@ -109,10 +110,10 @@ class Reader:
             yield containers.changed(Asked("DICT_LENGTH", [], node.source, value, self.frame))
 
     def _of_owner(self, node: Node, failure: Failure) -> Found:
-        """Report a dict, a callable or a class at its own name, not at its keys, ``__code__`` or ``type(x)``."""
-        key = _KEY_AT.fullmatch(node.source)
-        if key is not None:
-            return Found(self._keys(key["owner"]), (key["owner"],))
+        """Report a container, a callable or a class at its own name, not at a key, ``__code__`` or ``type(x)``."""
+        container = self._container_of(node.source)
+        if container is not None:
+            return Found(self._members(container), (container,))
         if failure.guard_type in BLOCKERS:
             inside = _INSIDE_CALLABLE.fullmatch(node.source) if node.source.endswith("__code__") else None
             if inside is not None:
@@ -122,7 +123,18 @@ class Reader:
                 return Found(self._class(owner["owner"]), (owner["owner"],))
         return Found(failure, (describe.inside_numpy(node.source) or node.source,))
 
-    def _keys(self, owner: str) -> Failure:
+    def _container_of(self, source: str) -> str | None:
+        """Return the dict whose key, or the set whose member, stands at a position; None for another source."""
+        key = _KEY_AT.fullmatch(source)
+        if key is not None:
+            return key["owner"]
+        member = _MEMBER_AT.fullmatch(source)
+        if member is None:
+            return None
+        owner = expressions.evaluate_or_none(member["owner"], self.frame.scope)
+        return member["owner"] if isinstance(owner, set | frozenset) else None
+
+    def _members(self, owner: str) -> Failure:
         value = expressions.evaluate_or_none(owner, self.frame.scope)
         return containers.changed(Asked("MAPPING_KEYS_MATCH", [], owner, value, self.frame), "another")
 
@@ -159,9 +171,9 @@ class Reader:
         inside = _INSIDE_CALLABLE.fullmatch(node.source)
         if inside is not None:
             return Found(self._callable(inside["owner"]), (inside["owner"],))
-        key = _KEY_AT.fullmatch(node.source)
-        if key is not None:
-            return Found(self._keys(key["owner"]), (key["owner"],))
+        container = self._container_of(node.source)
+        if container is not None:
+            return Found(self._members(container), (container,))
         return self._missing_item(node) or Found(self._missing_attribute(node.source), (node.source,))
 
     def _missing_item(self, node: Node) -> Found | None:

@@ -211,7 +211,19 @@ class _Examination:
                 cause = failure.source if key in seen else None
                 seen.add(key)
             marked.append(one.following(cause) if cause else one)
-        self.found = marked
+        self.found = [self._with_device(one) for one in marked]
+
+    def _with_device(self, one: Found) -> Found:
+        """Setting the default device pushes a mode for it: that the modes differ then follows."""
+        device = next((b.failure for b in self.found if b.is_root and b.failure.guard_type == "DEFAULT_DEVICE"), None)
+        modes = one.failure.guard_type == "TORCH_FUNCTION_MODE_STACK" and self.frame.entry is not None
+        if device is None or not modes or self.frame.entry is None:
+            return one
+        was, now = (
+            [mode for mode in stack if mode != _torch.DEVICE_MODE]
+            for stack in (self.frame.entry.modes, _torch.function_modes())
+        )
+        return one.following(device.source) if was == now else one
 
     def _shifted(self, one: Found) -> str | None:
         """Return the dict whose keys changed, where a failing value stands at a position that another key had."""
@@ -222,7 +234,7 @@ class _Examination:
         now = node.parent.value(self.frame.scope)
         if was is None or was.members is None or not isinstance(now, dict):
             return None
-        keys = [describe.value(key) for key in dict.keys(now)]
+        keys = [describe.key(key) for key in dict.keys(now)]
         same = node.key < len(keys) and node.key < len(was.members) and keys[node.key] == was.members[node.key]
         return None if same else describe.source(node.parent.source)
 

@@ -6,6 +6,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
 from compilescope.capture import _torch, describe, expressions
 from compilescope.record import Failure
 
@@ -37,7 +39,7 @@ def relation(text: str, scope: dict[str, Any]) -> Iterator[tuple[tuple[str, str]
         case _:
             return
     for first, second in pairs:
-        if _are_one(first, second, scope) is (not must_be_one):
+        if _are_one(first, second, scope, tensors=not must_be_one) is (not must_be_one):
             yield (
                 (first, second),
                 Failure(
@@ -52,12 +54,15 @@ def relation(text: str, scope: dict[str, Any]) -> Iterator[tuple[tuple[str, str]
             )
 
 
-def _are_one(first: str, second: str, scope: dict[str, Any]) -> bool | None:
-    """Whether two expressions are one object now; None where one cannot be reached, which is told elsewhere."""
+def _are_one(first: str, second: str, scope: dict[str, Any], *, tensors: bool) -> bool | None:
+    """Whether two expressions are one object now; None where one cannot be reached or is not a tensor any more."""
     try:
-        return expressions.evaluate(first, scope) is expressions.evaluate(second, scope)
+        one, other = expressions.evaluate(first, scope), expressions.evaluate(second, scope)
     except Exception:  # noqa: BLE001 (a value out of reach is reported where it is missing)
         return None
+    if tensors and not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return None
+    return one is other
 
 
 def invalidated(reason: str) -> Failure:
