@@ -48,7 +48,8 @@ def changes_of(roots: Sequence[Failure]) -> tuple[Failure, ...]:
 
 
 def _family(failure: Failure) -> str:
-    return KINDS[failure.kind or "unknown"].family
+    # A recording that others made may hold kinds of a later version.
+    return KINDS.get(failure.kind or "unknown", KINDS["unknown"]).family
 
 
 def _one(group: Sequence[Failure]) -> Failure:
@@ -139,7 +140,7 @@ def _key(failure: Failure) -> Key:
 def is_shape_only(changes: Iterable[Failure]) -> bool:
     """Whether there are changes and all of them are of shape kinds."""
     found = list(changes)
-    return bool(found) and all(KINDS[change.kind or "unknown"].shape_driven for change in found)
+    return bool(found) and all(_family(change) == SHAPE for change in found)
 
 
 def decisive_first(changes: Sequence[Failure]) -> tuple[Failure, ...]:
@@ -148,7 +149,7 @@ def decisive_first(changes: Sequence[Failure]) -> tuple[Failure, ...]:
     Of the former another class comes first: modules of another class tend to differ in a flag beside it, too.
     """
     rank: Callable[[Failure], tuple[bool, bool, bool]] = lambda change: (  # noqa: E731 (a sort key with its type)
-        KINDS[change.kind or "unknown"].shape_driven,
+        _family(change) == SHAPE,
         change.kind == "bound",
         change.kind not in ("module_type", "type", "tensor_type"),
     )

@@ -44,6 +44,7 @@ class Noted:
         members: descriptions of a dict's keys or a set's members, in order; None for other values or too many.
         length: of a container.
         layout: of a tensor; None where it has none (a subclass may refuse).
+        inference: of a tensor, whether it was made in inference mode.
         marks: of a tensor, the dimensions that the user marked, in words.
         parts: of guarded metadata, by name.
     """
@@ -54,6 +55,7 @@ class Noted:
     members: tuple[str, ...] | None = None
     length: int | None = None
     layout: TensorLayout | None = None
+    inference: bool | None = None
     marks: str | None = None
     parts: metadata.Parts = ()
 
@@ -66,11 +68,13 @@ class CompiledFor:
         values: of the nodes of the guard tree.
         thread: identity of the thread that compiled it.
         modes: the torch-function modes, outermost first.
+        inference_mode: whether inference mode was on.
     """
 
     values: Mapping[str, Noted]
     thread: int
-    modes: tuple[str, ...]
+    modes: tuple[str, ...] = ()
+    inference_mode: bool = False
 
     def number(self, symbol: str) -> Number | None:
         """Return the value that a shape expression's operand had, such as ``L['x'].size()[1]``; None if unknown."""
@@ -122,7 +126,9 @@ def note_value(value: object) -> Noted:
     if isinstance(value, bool | int | float):
         return Noted(describe.value(value), name, number=value)
     if isinstance(value, torch.Tensor):
-        return Noted(describe.value(value), name, layout=layout_of(value), marks=marks_of(value))
+        return Noted(
+            describe.value(value), name, layout=layout_of(value), inference=value.is_inference(), marks=marks_of(value)
+        )
     if isinstance(value, dict):
         return Noted(describe.value(value), name, members=members_of(value), length=dict.__len__(value))
     # The builtin's own length: a subclass may run anything.
@@ -168,7 +174,8 @@ def note(manager: Any, f_locals: dict[str, Any]) -> CompiledFor:  # noqa: ANN401
         inside = describe.inside_numpy(node.source)
         if inside is not None:
             values[inside] = note_value(expressions.evaluate_or_none(inside, scope))
-    return CompiledFor(values, threading.get_ident(), tuple(_torch.function_modes()))
+    modes = tuple(_torch.function_modes())
+    return CompiledFor(values, threading.get_ident(), modes, inference_mode=torch.is_inference_mode_enabled())
 
 
 def _guards_metadata(node: guard_tree.Node) -> bool:

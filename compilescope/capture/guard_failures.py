@@ -111,7 +111,7 @@ class Reader:
 
     def _of_owner(self, node: Node, failure: Failure) -> Found:
         """Report a container, a callable or a class at its own name, not at a key, ``__code__`` or ``type(x)``."""
-        container = self._container_of(node.source)
+        container = self._container_of(node)
         if container is not None:
             return Found(self._members(container), (container,))
         if failure.guard_type in BLOCKERS:
@@ -123,16 +123,17 @@ class Reader:
                 return Found(self._class(owner["owner"]), (owner["owner"],))
         return Found(failure, (describe.inside_numpy(node.source) or node.source,))
 
-    def _container_of(self, source: str) -> str | None:
-        """Return the dict whose key, or the set whose member, stands at a position; None for another source."""
-        key = _KEY_AT.fullmatch(source)
-        if key is not None:
-            return key["owner"]
-        member = _MEMBER_AT.fullmatch(source)
-        if member is None:
-            return None
-        owner = expressions.evaluate_or_none(member["owner"], self.frame.scope)
-        return member["owner"] if isinstance(owner, set | frozenset) else None
+    def _container_of(self, node: Node) -> str | None:
+        """Return the dict whose key, or the set whose member, a node is or lies in; None for another node."""
+        for step in node.path:
+            key = _KEY_AT.fullmatch(step.source)
+            if key is not None:
+                return key["owner"]
+            member = _MEMBER_AT.fullmatch(step.source)
+            if member is not None:
+                owner = expressions.evaluate_or_none(member["owner"], self.frame.scope)
+                return member["owner"] if isinstance(owner, set | frozenset) else None
+        return None
 
     def _members(self, owner: str) -> Failure:
         value = expressions.evaluate_or_none(owner, self.frame.scope)
@@ -171,7 +172,7 @@ class Reader:
         inside = _INSIDE_CALLABLE.fullmatch(node.source)
         if inside is not None:
             return Found(self._callable(inside["owner"]), (inside["owner"],))
-        container = self._container_of(node.source)
+        container = self._container_of(node)
         if container is not None:
             return Found(self._members(container), (container,))
         return self._missing_item(node) or Found(self._missing_attribute(node.source), (node.source,))

@@ -85,7 +85,7 @@ def _tensor(asked: Asked) -> Iterator[Failure]:
     with tensors.quiet():
         found = [] if expected is None else tensors.differences(expected, asked.value, was)
     sizes = _moved(asked, was)
-    for one in found:
+    for one in (_of_inference(asked, one) for one in found):
         if one.part == "inference_mode":
             guard = f"{one.part} == {one.expected}"
             yield asked.failure(one.expected, one.actual, source=one.part, guard=guard, part=one.part, holder="ambient")
@@ -105,6 +105,20 @@ def _tensor(asked: Asked) -> Iterator[Failure]:
         autocast = expected is not None and _torch.autocast_differs(asked.texts[0], asked.value)
         follows = {"part": "autocast", "consequence_of": "autocast_state"} if autocast else {"part": "untold"}
         yield asked.failure(describe.source(asked.expression), describe.value(asked.value), **follows)
+
+
+def _of_inference(asked: Asked, difference: tensors.Difference) -> tensors.Difference:
+    """Tell an inference tensor from inference mode: an ordinary tensor in the mode has the dispatch keys of the former.
+
+    Which of the two the entry was compiled for is known where it was noted.
+    """
+    entry, was = asked.frame.entry, asked.was
+    if difference.part not in ("inference", "inference_mode") or entry is None or was is None:
+        return difference
+    now = torch.is_inference_mode_enabled()
+    if was.inference != asked.value.is_inference() or entry.inference_mode == now:  # type: ignore[attr-defined]
+        return difference
+    return tensors.Difference("inference_mode", "", str(entry.inference_mode), str(now))
 
 
 def _moved(asked: Asked, was: TensorLayout | None) -> tuple[Moved, ...]:

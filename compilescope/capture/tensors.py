@@ -151,9 +151,7 @@ def _is_mode_alone(lost: frozenset[str], gained: frozenset[str], actual: torch.T
     """
     if torch.is_inference_mode_enabled():
         return not actual.is_inference() and not gained and not lost & _INFERENCE_KEYS
-    if not actual.is_inference():
-        return not lost and not gained & _INFERENCE_KEYS
-    return not lost and gained == _INFERENCE_KEYS
+    return actual.is_inference() and not lost and gained == _INFERENCE_KEYS
 
 
 def _list(keys: frozenset[str]) -> str:

@@ -42,6 +42,7 @@ _HEAD: Final = 8
 _OUTCOMES: Final = {
     "skipped": "skipped",
     "limit": "refused by the limit",
+    "refused": "refused",
     "failed": "failed",
     "empty": "with nothing to compile",
 }

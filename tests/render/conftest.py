@@ -110,8 +110,8 @@ def flux() -> Recording:
 
         near = Recompile(
             entries=(
-                EntryMiss(id=f"{n}/1", failing=(zero_one("0", "1"),)),
-                EntryMiss(id=f"{n}/2", failing=(layout,)),
+                EntryMiss(id=f"{n}/1", failing=(zero_one("0", "1"),), confirmed=True),
+                EntryMiss(id=f"{n}/2", failing=(layout,), confirmed=True),
             ),
             closest=f"{n}/1",
             alternatives=(f"{n}/2",),

@@ -45,7 +45,11 @@ def test_flux_tells_each_cause_with_its_line_its_axis_and_its_advice(flux: Recor
     assert "0/1 x2 view_base hidden_states: a view of [1, 21, 32] -> no view (no axis moved)" in page
     assert "0/2 x3 zero_one encoder_hidden_states.size()[1]: 0 -> 1, 1 -> 7 (shape-driven; text_len moved)" in page
     assert "transformer_flux.py:441: norm_hidden_states" in page
-    assert "0/3: entry 0/1 would have served had text_len been free; 0/2 had view_base of hidden_states" in page
+    assert "would have matched" not in page
+    assert (
+        "entry 0/1 would have matched if text_len could vary; 0/2 if view_base of hidden_states could vary"
+        in flowing(text(flux, verbose=True))
+    )
     assert "text_len 0, 1, 7, 77 compiles at 0 and 1 (zero_one); free otherwise" in page
     assert "compilescope explain zero_one" in page
 
@@ -138,12 +142,21 @@ def test_consequences_are_told_from_roots(clean: Recording) -> None:
     assert "follows from x.size()[1]: stride  x.stride()[0]: 1 -> 2" in page
 
 
-def test_shape_driven_by_another_entry_than_the_closest_says_so(flux: Recording) -> None:
+def test_change_beside_another_and_its_places_are_said(flux: Recording) -> None:
     odd = flux.compilations[1]
     assert odd.recompile is not None
-    driven = msgspec.structs.replace(odd, recompile=msgspec.structs.replace(odd.recompile, shape_driven=True))
-    page = flowing(text(msgspec.structs.replace(flux, compilations=(flux.compilations[0], driven))))
-    assert "(shape-driven: an older entry differs in shape alone; no axis moved)" in page
+    first = msgspec.structs.replace(odd.recompile.causes[0], places=66)
+    other = msgspec.structs.replace(first, kind="python_int", source="steps", expected="4", actual="5", places=1)
+    both = msgspec.structs.replace(odd, recompile=msgspec.structs.replace(odd.recompile, causes=(first, other)))
+    page = flowing(text(msgspec.structs.replace(flux, compilations=(flux.compilations[0], both))))
+    assert "at 66 places (together with python_int of steps; no axis moved)" in page
+    assert "python_int steps: 4 -> 5 (together with view_base of hidden_states" in page
+
+
+def test_attempt_that_was_refused_shows_what_would_have_compiled_it(flux: Recording) -> None:
+    refused = msgspec.structs.replace(flux.compilations[1], outcome="refused", raised=True)
+    page = flowing(text(msgspec.structs.replace(flux, compilations=(flux.compilations[0], refused))))
+    assert "0/1 view_base hidden_states: a view of [1, 21, 32] -> no view (refused; no axis moved)" in page
 
 
 def test_user_text_is_neither_markup_nor_terminal_control(hostile: Recording) -> None:
