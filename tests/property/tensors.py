@@ -271,6 +271,11 @@ def optional_tensor(draw: DrawFn, ground: Ground) -> Thing:
     )
 
 
+def _described(ones: str) -> str:
+    """Write ``torch.ones(5, 3)`` as a report does."""
+    return f"f32[{ones.removeprefix('torch.ones(').removesuffix(')')}]"
+
+
 def number_or_tensor(draw: DrawFn, ground: Ground) -> Thing:
     """A tensor where a number stood, or the other way about."""
     before, after = draw(st.permutations([f"torch.ones({ground.old}, 3)", f"{ground.new}.5"]))
@@ -282,7 +287,7 @@ def number_or_tensor(draw: DrawFn, ground: Ground) -> Thing:
         after=after,
         reading="outs.append({v} * one[0])",
         kinds=same("type", "tensor_type", "python_float", "python_value", "module_attr", "attr_changed"),
-        expected=texts("float", before) if number_first else texts("Tensor"),
+        expected=texts("float", before) if number_first else texts("Tensor", _described(before)),
         actual=None if number_first else texts("float", after),
     )
 
