@@ -65,7 +65,8 @@ def _named(field: str, state: object) -> object:
 
 
 def _dtype(number: object) -> object:
-    return _DTYPES.get(number, number) if isinstance(number, int) else number
+    name = _DTYPES.get(number) if isinstance(number, int) else None
+    return number if name is None else f"torch.{name}"
 
 
 def _only_changed(old: object, new: object) -> tuple[str, str]:

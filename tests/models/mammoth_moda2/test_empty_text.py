@@ -72,7 +72,7 @@ def test_zero_size_is_the_whole_cause_and_the_gate_is_red(lengths: tuple[int, ..
     assert [finding.rule for finding in judge(recording, Budget(no_shape_recompile=True))] == ["CS203"]
 
 
-WORKLOAD = '''
+WORKLOAD = """
 from compilescope import Axis, workload
 from models.mammoth_moda2 import Transformer2DModel
 from tests_of_the_empty_text import guided_call, refine_every_text
@@ -82,7 +82,7 @@ from tests_of_the_empty_text import guided_call, refine_every_text
 def without_skip():
     Transformer2DModel._refine_text = refine_every_text
     return guided_call()
-'''
+"""
 
 
 def guided_call() -> object:

@@ -14,14 +14,13 @@ import torch
 from torch._dynamo import convert_frame
 
 from models.diffusers_dits import Size
-from models.mammoth_moda2 import build, inputs, tables
+from models.mammoth_moda2 import Transformer2DModel, build, inputs, tables
+from models.mammoth_moda2.rope import text_positions
 from models.regional import regionally_compile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import CodeType
-
-    from models.mammoth_moda2 import Transformer2DModel
 
 TARGET = "TransformerBlock.forward"
 SHAPES = [Size(16, 16, 77), Size(16, 32, 77), Size(32, 16, 4)]
@@ -120,3 +119,22 @@ def test_count_behind_it() -> None:
 @pytest.mark.compile_budget(TARGET, compiles=2)
 def test_count_behind_it_marked() -> None:
     run(compiled(), SHAPES)
+
+
+# The fourth: the empty prompt of guidance, refined like any other text. Only a size changes.
+
+
+@pytest.mark.no_shape_recompile(TARGET)
+def test_empty_prompt_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Transformer2DModel, "_refine_text", refine_every_text)
+    run(compiled(), [Size(8, 8, 77), Size(8, 8, 4), Size(8, 8, 0)])
+
+
+def refine_every_text(self: Transformer2DModel, text: torch.Tensor, given: object) -> torch.Tensor:
+    lengths = [sample.text for sample in given.samples]
+    mask = self._mask(lengths, text.shape[1], text.device)
+    rotary = self._rotary(given, [text_positions(n, text.device) for n in lengths], text.shape[1], text.dtype)
+    text = text.clone()
+    for block in self.context_refiner:
+        text = block(text, mask, rotary)
+    return text
