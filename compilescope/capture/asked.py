@@ -88,22 +88,8 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """The source as the user would write it; a closure's cell by the variable's name."""
-        cell = _CELL.match(self.source)
-        if cell is None:
-            return describe.source(_ITEM_AT.sub(self._key, self.source))
-        try:
-            function = expressions.evaluate(cell["function"], self.frame.scope)
-            variable = function.__code__.co_freevars[int(cell["index"])]  # type: ignore[attr-defined]
-        except Exception:  # noqa: BLE001 (another sort of callable: its cell keeps Dynamo's own name)
-            return describe.source(self.source)
-        return f"{variable}{describe.source(cell['rest'])}"
-
-    def _key(self, item: re.Match[str]) -> str:
-        try:
-            return f"[{describe.key(expressions.evaluate(item[1], self.frame.scope))}]"
-        except Exception:  # noqa: BLE001 (no such key on this input: Dynamo's own words stay)
-            return item[0]
+        """The source as the user would write it."""
+        return written(self.source, self.frame.scope)
 
     def failure(self, expected: str, actual: str, **facts: Any) -> Failure:  # noqa: ANN401 (fields of Failure)
         """Build the failure; ``facts`` overrides what is derived here."""
@@ -117,6 +103,26 @@ class Asked:
             "raised": self.raised,
         }
         return Failure(expected=expected, actual=actual, **(derived | facts))
+
+
+def written(source: str, scope: dict[str, Any]) -> str:
+    """Write a source as the user would: a closure's cell by the variable's name, an item of a dict by its key."""
+    cell = _CELL.match(source)
+    if cell is None:
+        return describe.source(_ITEM_AT.sub(lambda item: _key_at(item, scope), source))
+    try:
+        function = expressions.evaluate(cell["function"], scope)
+        variable = function.__code__.co_freevars[int(cell["index"])]  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 (another sort of callable: its cell keeps Dynamo's own name)
+        return describe.source(source)
+    return f"{variable}{describe.source(cell['rest'])}"
+
+
+def _key_at(item: re.Match[str], scope: dict[str, Any]) -> str:
+    try:
+        return f"[{describe.key(expressions.evaluate(item[1], scope))}]"
+    except Exception:  # noqa: BLE001 (no such key on this input: Dynamo's own words stay)
+        return item[0]
 
 
 def class_in(text: str) -> str | None:

@@ -62,8 +62,20 @@ def symbols(expression: str) -> tuple[Symbol, ...]:
     code = compiled(expression)
     if code is None:
         return ()
-    found = dict.fromkeys(ast.unparse(node) for node in _chains(ast.parse(expression, mode="eval").body))
+    tree = _Items().visit(ast.parse(expression, mode="eval"))
+    found = dict.fromkeys(ast.unparse(node) for node in _chains(tree.body))
     return tuple(Symbol(text=text, name=describe.source(text)) for text in found)
+
+
+class _Items(ast.NodeTransformer):
+    """Writes ``dict.__getitem__(d, key)`` as ``d[key]``, so that an item is read as one value."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Rewrite one call."""
+        self.generic_visit(node)
+        if ast.unparse(node.func) == "dict.__getitem__" and len(node.args) == 2:  # noqa: PLR2004 (a dict and a key)
+            return ast.Subscript(value=node.args[0], slice=node.args[1], ctx=ast.Load())
+        return node
 
 
 def _chains(node: ast.AST) -> Iterator[ast.expr]:

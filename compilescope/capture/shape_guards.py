@@ -9,13 +9,14 @@ before and now, follow from the sizes.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from compilescope.capture import describe, expressions, tensors
+from compilescope.capture.asked import written
 from compilescope.capture.compiled_for import layout_of
 from compilescope.capture.expressions import Symbol, root_of
 from compilescope.record import Failure, Moved
@@ -31,9 +32,17 @@ _ZERO_ONE_BOUND: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One value that an expression reads: its number when the entry was compiled (None if unknown), and now."""
+    """One value that an expression reads.
+
+    Attributes:
+        symbol: where it stands, in Dynamo's words.
+        name: as the user would write it.
+        was: its number when the entry was compiled; None if unknown.
+        now: the value that it has.
+    """
 
     symbol: Symbol
+    name: str
     was: bool | int | float | None
     now: object
 
@@ -56,7 +65,7 @@ class Operand:
     def moved(self) -> Moved:
         """Return it as a recording keeps it."""
         now = self.now if isinstance(self.now, bool | int | float) else None
-        return Moved(source=self.symbol.name, was=self.was, now=now)
+        return Moved(source=self.name, was=self.was, now=now)
 
 
 @lru_cache(maxsize=4096)
@@ -123,7 +132,7 @@ class _Failed:
         if aliasing is not None:
             yield aliasing
             return
-        operands = [Operand(s, self.frame.was_number(s.text), self._value(s.text)) for s in symbols]
+        operands = [self._operand(symbol) for symbol in symbols]
         changed = [operand for operand in operands if operand.changed] or operands
         values = [operand for operand in changed if not operand.symbol.is_of_tensor]
         layouts = [operand for operand in changed if operand.is_layout and not self._follows_sizes(operand)]
@@ -138,6 +147,10 @@ class _Failed:
                 yield self._of_layout(layouts[0], operands)
         elif (sizes := self._sizes(changed)) or not values:
             yield self._of_sizes(sizes, operands)
+
+    def _operand(self, symbol: Symbol) -> Operand:
+        name = written(symbol.text, self.frame.scope)
+        return Operand(symbol, name, self.frame.was_number(symbol.text), self._value(symbol.text))
 
     # --- which operands ---------------------------------------------------------------------------
 
@@ -160,7 +173,7 @@ class _Failed:
             if operand.is_layout and self._follows_sizes(operand):
                 was, now = self.frame.was_layout(operand.tensor), self._layout(operand.tensor)
                 if was is not None and now is not None:
-                    found += tensors.moved_sizes(describe.source(operand.tensor), was.size, now.size)
+                    found += tensors.moved_sizes(written(operand.tensor, self.frame.scope), was.size, now.size)
         return list(dict.fromkeys(found))
 
     def _value(self, text: str) -> object:
@@ -182,16 +195,16 @@ class _Failed:
             "guard_type": self.guard_type,
             "holder": "tensor",
             "raised": self.raised,
-            "symbols": tuple(operand.symbol.name for operand in operands),
+            "symbols": tuple(operand.name for operand in operands),
         }
         return Failure(**(derived | facts))
 
     def _base_gone(self, base: Symbol, symbols: Sequence[Symbol]) -> Failure:
-        operands = [Operand(symbol, None, self._value(symbol.text)) for symbol in symbols]
+        operands = [replace(self._operand(symbol), was=None) for symbol in symbols]
         # That it raises where there is no base is not news: what is said of it says that there is none.
         return self._failure(
             operands,
-            source=base.name.partition("._base")[0] + "._base",
+            source=written(base.text.partition("._base")[0], self.frame.scope) + "._base",
             expected="a view of another tensor",
             actual="not a view (its _base is None)",
             part="base",
@@ -201,7 +214,7 @@ class _Failed:
     def _aliasing(self) -> Failure | None:
         match ast.parse(self.expression, mode="eval").body:
             case ast.Compare(left=left, ops=[ast.Is()], comparators=[right]) if root_of(left) and root_of(right):
-                names = (describe.source(ast.unparse(left)), describe.source(ast.unparse(right)))
+                names = [written(ast.unparse(side), self.frame.scope) for side in (left, right)]
                 return self._failure(
                     [], source=", ".join(names), expected="one object for both", actual="two objects", part="aliasing"
                 )
@@ -216,7 +229,7 @@ class _Failed:
             expected = _constant_in(self.expression) or expected
         return self._failure(
             operands,
-            source=operand.symbol.name,
+            source=operand.name,
             expected=expected,
             actual=_described(text, self.frame.scope),
             part="value",
@@ -235,13 +248,13 @@ class _Failed:
             # It is not known what the strides were; where a size of the tensor fails, they follow from it.
             part = "dense_stride"
         if operand.was is None:
-            return self._failure(operands, source=operand.symbol.name, part=part)
+            return self._failure(operands, source=operand.name, part=part)
         was, now = self.frame.was_layout(operand.tensor), self._layout(operand.tensor)
         if stride and was is not None and now is not None and tensors.several_differ(was.stride, now.stride):
-            name = f"{describe.source(operand.tensor)}.stride()"
+            name = f"{written(operand.tensor, self.frame.scope)}.stride()"
             return self._failure(operands, source=name, part=part, expected=str(was.stride), actual=str(now.stride))
         told = {"expected": str(operand.was), "actual": str(operand.now)}
-        return self._failure(operands, source=operand.symbol.name, part=part, **told)
+        return self._failure(operands, source=operand.name, part=part, **told)
 
     def _is_dense(self, operand: Operand) -> bool:
         now = self._layout(operand.tensor)
@@ -269,11 +282,11 @@ class _Failed:
 
 
 def _names(operands: Sequence[Operand]) -> str:
-    return ", ".join(operand.symbol.name for operand in operands)
+    return ", ".join(operand.name for operand in operands)
 
 
 def _values(operands: Sequence[Operand], scope: dict[str, Any]) -> str:
-    values = {operand.symbol.name: _described(operand.symbol.text, scope) for operand in operands}
+    values = {operand.name: _described(operand.symbol.text, scope) for operand in operands}
     if len(values) == 1:
         return next(iter(values.values()))
     return ", ".join(f"{name} = {text}" for name, text in values.items())
