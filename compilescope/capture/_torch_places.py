@@ -35,10 +35,10 @@ def user_stack_now() -> Sequence[FrameSummary]:
     return TracingContext.extract_stack()
 
 
-def guards_of(output_graph: Any) -> Iterator[tuple[str, str, Sequence[FrameSummary]]]:  # noqa: ANN401 (version dependent)
-    """Yield source, guard type and user stack of every guard that a graph asks for."""
+def guards_of(output_graph: Any) -> Iterator[tuple[Any, str, str]]:  # noqa: ANN401 (version dependent)
+    """Yield every guard that a graph asks for, with its source and its type."""
     for guard in output_graph.guards:
-        yield guard.name, guard.create_fn_name(), guard.user_stack or ()
+        yield guard, guard.name, guard.create_fn_name()
 
 
 def stack_of(guard: Any) -> Sequence[FrameSummary]:  # noqa: ANN401 (version dependent)

@@ -96,25 +96,52 @@ def _tensor(symbol: str) -> str:
     return symbol
 
 
+@dataclass(slots=True)
+class _Building:
+    """The guards that are being built for one entry."""
+
+    texts: dict[str, Frames] = field(default_factory=dict)
+    _chosen: dict[int, Frames] = field(default_factory=dict)
+
+    def choose(self, guard: Any) -> Frames:  # noqa: ANN401 (version dependent)
+        """Choose the lines of a guard, once; the graph keeps it alive, so that its id stays its own."""
+        found = self._chosen.get(id(guard))
+        if found is None:
+            found = self._chosen[id(guard)] = choose(_torch_places.stack_of(guard))
+        return found
+
+    def note(self, guard: Any, lines: list[str]) -> None:  # noqa: ANN401 (version dependent)
+        """Note the lines that were written of a guard."""
+        frames = self.choose(guard)
+        for line in lines:
+            self.texts.setdefault(line, frames)
+
+    def places(self, output_graph: Any) -> GuardPlaces:  # noqa: ANN401 (version dependent)
+        """Return what was found, once all guards are built."""
+        sources: dict[str, dict[str, Frames]] = {}
+        for guard, source, guard_type in _torch_places.guards_of(output_graph):
+            sources.setdefault(source, {}).setdefault(guard_type, self.choose(guard))
+        return GuardPlaces(self.texts, sources, _by_comment(output_graph))
+
+
 class Watch(threading.local):
     """Watches Dynamo build guards. Its methods wrap what :mod:`compilescope.capture._torch_places` names."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: list[dict[str, Frames]] = []
+        self._open: list[_Building] = []
 
     def building(self, original: Callable[..., None]) -> Callable[..., None]:
         """Wrap the constructor that builds an entry's guards."""
 
         def init(builder: Any, code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (Dynamo's)
-            texts: dict[str, Frames] = {}
-            self._open.append(texts)
+            building = _Building()
+            self._open.append(building)
             try:
                 original(builder, code, output_graph, *args, **kwargs)
             finally:
                 self._open.pop()
-            places = GuardPlaces(texts, _by_source(output_graph), _by_comment(output_graph))
-            setattr(builder.guard_manager, _KEPT_AS, places)
+            setattr(builder.guard_manager, _KEPT_AS, building.places(output_graph))
 
         return init
 
@@ -124,9 +151,7 @@ class Watch(threading.local):
         def write(code_parts: Any, guard: Any, *args: Any, **kwargs: Any) -> list[str]:  # noqa: ANN401 (Dynamo's arguments)
             lines = original(code_parts, guard, *args, **kwargs)
             if self._open and guard is not None:
-                frames = choose(_torch_places.stack_of(guard))
-                for line in lines:
-                    self._open[-1].setdefault(line, frames)
+                self._open[-1].note(guard, lines)
             return lines
 
         return write
@@ -141,13 +166,6 @@ class Watch(threading.local):
             object.__setattr__(place, _KEPT_AS, choose(_torch_places.user_stack_now()))
 
         return init
-
-
-def _by_source(output_graph: Any) -> dict[str, dict[str, Frames]]:  # noqa: ANN401 (version dependent)
-    found: dict[str, dict[str, Frames]] = {}
-    for source, guard_type, stack in _torch_places.guards_of(output_graph):
-        found.setdefault(source, {}).setdefault(guard_type, choose(stack))
-    return found
 
 
 def _by_comment(output_graph: Any) -> dict[str, list[_Side]]:  # noqa: ANN401 (version dependent)
