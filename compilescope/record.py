@@ -161,6 +161,8 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
         type: name of the exception class.
         message: its first lines, without addresses.
         source: the guarded value it speaks of, where it names one.
+        where: the innermost line outside torch.
+        torch_where: torch's own line, where it came about inside torch on behalf of ``where``.
     """
 
     kind: str
@@ -168,6 +170,7 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     source: str | None = None
     where: Location | None = None
+    torch_where: Location | None = None
 
 
 class Compilation(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,7 +206,12 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
-    """One user site where tracing stopped. ``events`` counts how often."""
+    """One user site where tracing stopped. ``events`` counts how often.
+
+    Attributes:
+        file, line: the innermost line outside torch.
+        torch_where: torch's own line, where tracing stopped inside torch on behalf of that line.
+    """
 
     code: str
     file: str
@@ -215,6 +223,7 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     skips_frame: bool
     text: str | None = None
     function: str | None = None
+    torch_where: Location | None = None
 
 
 class Fallback(msgspec.Struct, frozen=True, kw_only=True):

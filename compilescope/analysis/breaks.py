@@ -28,6 +28,8 @@ _TITLES: Final[_Rules] = (
     ("print", "reorder a debugging function"),
     ("data_dependent_branch", "data-dependent branching"),
     ("data_dependent_branch", "data-dependent assertion"),
+    ("data_dependent_branch", "could not guard on data-dependent expression"),
+    ("item", "could not extract specialized integer from data-dependent expression"),
     ("no_fake_kernel", "does not support running with fake tensors"),
     ("no_fake_kernel", "no meta kernel"),
     ("no_fake_kernel", "unsupportedfaketensorexception"),

@@ -31,7 +31,7 @@ from torch._dynamo import (
     trace_rules,
     utils,
 )
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
@@ -416,23 +416,6 @@ def user_stack(error: BaseException) -> list[Any]:
         return stack
     innermost = getattr(error, "innermost_user_frame_summary", None)
     return [innermost] if innermost is not None else []
-
-
-def specialising_place(error: BaseException) -> str | None:
-    """Return where the user's code pinned a size, as ``# text  # file:line in function``, for a constraint violation.
-
-    The error does not say. The shape environment that raised it still hangs on its traceback, and
-    keeps for each of its guards the line that asked for it.
-    """
-    step = error.__traceback__
-    while step is not None:
-        environment = step.tb_frame.f_locals.get("self")
-        if isinstance(environment, ShapeEnv):
-            pinned = [guard for guard in environment.guards if getattr(guard.expr, "is_Equality", False)]
-            places = [str(getattr(guard.sloc, "maybe_user_loc", None) or "") for guard in pinned]
-            return next((f"# {place}" for place in places if place), None)
-        step = step.tb_next
-    return None
 
 
 # --- graph breaks ---------------------------------------------------------------------------------

@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from compilescope.capture import _torch, describe
+from compilescope.capture import _torch, _torch_places, describe, places
 from compilescope.record import GraphBreak
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from traceback import FrameSummary
+
+    from compilescope.record import Location
 
 _LINK: Final = re.compile(r"/gb/gb(\d+)\.html")
 # A branch on a tensor is reported by the name of Dynamo's handler, without its entry in the registry.
@@ -24,7 +26,8 @@ _LONGEST_REASON: Final = 600
 class BreakEvent:
     """One time that tracing stopped. ``skips_frame`` tells that no part of the frame was compiled."""
 
-    frame: FrameSummary
+    where: Location
+    torch_where: Location | None
     reason: str
     skips_frame: bool
 
@@ -41,12 +44,32 @@ def events_of(error: BaseException) -> list[BreakEvent]:
         return []
     if _torch.error_kind(error) == "user_exception":
         return []
-    return [BreakEvent(stack[-1], str(error), skips_frame=True)]
+    return list(_events(stack, _underlying(error), skips_frame=True))
 
 
 def resumed_events(count: int) -> list[BreakEvent]:
     """Return the breaks that Dynamo has noted since ``count`` of them, each continued in a resume function."""
-    return [BreakEvent(stack[-1], reason, skips_frame=False) for reason, stack in _torch.breaks_since(count) if stack]
+    noted = _torch.breaks_since(count)
+    return [event for reason, stack in noted for event in _events(stack, reason, skips_frame=False)]
+
+
+def _events(stack: Sequence[FrameSummary], reason: str, *, skips_frame: bool) -> Iterator[BreakEvent]:
+    place = places.choose(stack).describe()
+    if place.user is not None:
+        yield BreakEvent(place.user, place.torch, reason, skips_frame=skips_frame)
+
+
+def _underlying(error: BaseException) -> str:
+    """Return the reason of the break itself, where Dynamo could not continue after it and raised another one.
+
+    A break in a loop ends in "graph break in loop". Where the first one was one of Dynamo's own, its text stands in
+    front; where the user's mistake was the first, it is what the second was raised from.
+    """
+    cause = error.__cause__
+    if cause is None or not _torch_places.is_user_error(cause):
+        return str(error)
+    # What the second one is called in the registry says nothing about the first.
+    return f"{cause}\n{_LINK.sub('', str(error))}"
 
 
 def site(event: BreakEvent, code_id: str, ids: Mapping[str, str]) -> GraphBreak:
@@ -54,18 +77,18 @@ def site(event: BreakEvent, code_id: str, ids: Mapping[str, str]) -> GraphBreak:
     title = event.reason.partition("\n")[0].strip()
     if title.startswith(_BRANCH):
         title = _BRANCH_TITLE
-    where = describe.location_of(event.frame)
     return GraphBreak(
         code=code_id,
-        file=where.file,
-        line=where.line,
+        file=event.where.file,
+        line=event.where.line,
         kind="other",
         registry_id=_registry_id(event.reason, title, ids),
         reason=_reason(event.reason, title),
         events=1,
         skips_frame=event.skips_frame,
-        text=where.text,
-        function=where.function,
+        text=event.where.text,
+        function=event.where.function,
+        torch_where=event.torch_where,
     )
 
 

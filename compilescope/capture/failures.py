@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from compilescope.capture import _torch, describe
-from compilescope.record import CompileError, Location
+from compilescope.capture import _torch, _torch_places, describe, guard_places, places
+from compilescope.record import CompileError
 
 _CONSTRAINT_SOURCE: Final = re.compile(r"Constraints violated \((?P<source>.+?)\)!")
 _LONGEST: Final = 400
@@ -15,13 +15,15 @@ _LONGEST: Final = 400
 def describe_error(error: BaseException) -> CompileError:
     """Describe the exception that ended a ``_compile`` call."""
     text = str(error)
+    where = _where(error)
     named = _CONSTRAINT_SOURCE.search(text)
     return CompileError(
         kind=_torch.error_kind(error),
         type=type(error).__name__,
         message=_message(text) or type(error).__name__,
         source=describe.source(named["source"]) if named else None,
-        where=_where(error),
+        where=where.user,
+        torch_where=where.torch,
     )
 
 
@@ -34,12 +36,19 @@ def _message(text: str) -> str:
     return describe.shorten(describe.source(" ".join(wanted)), _LONGEST)
 
 
-def _where(error: BaseException) -> Location | None:
+def _where(error: BaseException) -> places.Place:
     stack = _torch.user_stack(error)
     if stack:
-        return describe.location_of(stack[-1])
-    pinned = _torch.specialising_place(error) if _torch.error_kind(error) == "constraint_violation" else None
-    return describe.location_in(pinned) if pinned else None
+        return places.choose(stack).describe()
+    if _torch.error_kind(error) == "constraint_violation":
+        for place, text in _torch_places.specialising_places(error):
+            pinned = guard_places.kept(place).describe()
+            if pinned.user is not None:
+                return pinned
+            written = describe.location_in(text)
+            if written is not None:
+                return places.Place(written, None)
+    return places.Place(None, None)
 
 
 def skipped(reason: str) -> CompileError:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from compilescope.capture import _torch
+from compilescope.capture import _torch, _torch_places, guard_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +46,11 @@ class Tracing(threading.local):
 
 
 class _Patch:
-    """One attribute of a class, replaced by a wrapper and put back."""
+    """One attribute of a class or a module, replaced by a wrapper and put back."""
 
-    def __init__(self, owner: type, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def __init__(
+        self, owner: type | ModuleType, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> None:
         self._owner = owner
         self._name = name
         self._inherited = name not in vars(owner)
@@ -72,6 +74,7 @@ class Hooks:
     def __init__(self, on_decline: Callable[[CodeType, str], None]) -> None:
         self.tracing = Tracing()
         self._on_decline = on_decline
+        self._places = guard_places.Watch()
         self._compiles_seen = threading.local()
         self._patches: list[_Patch] = []
 
@@ -83,6 +86,9 @@ class Hooks:
             _Patch(_torch.SKIP_FRAME, "__init__", self._on_skip),
             _Patch(_torch.FRAME_HANDLER, "__call__", self._on_frame),
             _Patch(_torch.FRAME_CONVERTER, "__call__", self._on_convert),
+            _Patch(_torch_places.GUARD_BUILDER, "__init__", self._places.building),
+            _Patch(_torch_places.GUARD_WRITER, _torch_places.GUARD_WRITER_NAME, self._places.writing),
+            _Patch(_torch_places.SHAPE_PLACE, "__init__", self._places.asking),
         ]
 
     def remove(self) -> None:

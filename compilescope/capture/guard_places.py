@@ -1,0 +1,194 @@
+"""Where each guard of an entry comes from: the user's line, and torch's own.
+
+A guard's text names one line, the innermost, which lies in torch for every norm and linear. The whole stack is
+there only while the frame is compiled. It is watched then, and what comes of it is kept on the guard manager itself,
+as plain data: it lives as long as the entry's guards do, and holds nothing else alive.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from compilescope.capture import _torch_places, expressions
+from compilescope.capture.places import NOWHERE, Frames, Place, choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_KEPT_AS: Final = "_compilescope_places"
+_PROPERTIES: Final = (".size()", ".stride()", ".storage_offset()", "._base")
+_TENSOR_GUARD: Final = "TENSOR_MATCH"
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The places of one shape guard: the line behind its lower bound, and the one behind its upper bound."""
+
+    sources: frozenset[str]
+    lower: Frames
+    upper: Frames
+
+
+@dataclass(frozen=True, slots=True)
+class GuardPlaces:
+    """The places of one entry's guards."""
+
+    _texts: dict[str, Frames] = field(default_factory=dict)
+    _sources: dict[str, dict[str, Frames]] = field(default_factory=dict)
+    _shapes: dict[str, list[_Side]] = field(default_factory=dict)
+
+    def guard(self, source: str, guard_type: str, text: str = "") -> Place:
+        """Return the place of a leaf guard.
+
+        Args:
+            source: Dynamo's own source text, as ``manager.get_source()`` gives it.
+            guard_type: the class of the leaf guard.
+            text: the guard's whole line from ``verbose_code_parts()``: with it the answer is exact. Without it
+                the place is that of a guard at the same source, of the same type where there is one.
+        """
+        found = self._texts.get(text)
+        if found is None:
+            made = self._sources.get(source, {})
+            found = made.get(guard_type) or next(iter(made.values()), NOWHERE)
+        return found.describe()
+
+    def shape(self, text: str, *, upper: bool = False) -> Place:
+        """Return the place of a shape guard, such as ``2 <= L['x'].size()[0]  # y = x + 1  # a.py:3 in f``.
+
+        Args:
+            text: the guard's whole line from ``verbose_code_parts()``.
+            upper: for a guard with two bounds, ask for the line behind the upper one.
+        """
+        written = self._texts.get(text)
+        if written is not None:
+            return written.describe()
+        expression, _, comment = text.partition("  # ")
+        sides = self._shapes.get(comment, ())
+        if sides:
+            side = max(sides, key=lambda one: sum(source in expression for source in one.sources))
+            return (side.upper if upper else side.lower).describe()
+        # An equality of sizes that was met by chance has no line: that of a tensor that it speaks of stands for it.
+        tensors = (_tensor(symbol.text) for symbol in expressions.symbols(expression.strip()))
+        places = (self.guard(tensor, _TENSOR_GUARD) for tensor in tensors if tensor in self._sources)
+        return next(places, Place(None, None))
+
+
+_UNKNOWN: Final = GuardPlaces()
+
+
+def of(manager: object) -> GuardPlaces:
+    """Return the places of the guards of a guard manager; empty where its frame was compiled unwatched."""
+    found = getattr(manager, _KEPT_AS, None)
+    return found if isinstance(found, GuardPlaces) else _UNKNOWN
+
+
+def kept(shape_place: Any) -> Frames:  # noqa: ANN401 (version dependent)
+    """Return what was kept of the stack when a shape's guard was given its place."""
+    found = getattr(shape_place, _KEPT_AS, None)
+    return found if isinstance(found, Frames) else NOWHERE
+
+
+def _tensor(symbol: str) -> str:
+    for name in _PROPERTIES:
+        symbol = symbol.partition(name)[0]
+    return symbol
+
+
+@dataclass(slots=True)
+class _Building:
+    """The guards that are being built for one entry."""
+
+    texts: dict[str, Frames] = field(default_factory=dict)
+    _chosen: dict[int, Frames] = field(default_factory=dict)
+
+    def choose(self, guard: Any) -> Frames:  # noqa: ANN401 (version dependent)
+        """Choose the lines of a guard, once; the graph keeps it alive, so that its id stays its own."""
+        found = self._chosen.get(id(guard))
+        if found is None:
+            found = self._chosen[id(guard)] = choose(_torch_places.stack_of(guard))
+        return found
+
+    def note(self, guard: Any, lines: list[str]) -> None:  # noqa: ANN401 (version dependent)
+        """Note the lines that were written of a guard."""
+        frames = self.choose(guard)
+        for line in lines:
+            self.texts.setdefault(line, frames)
+
+    def places(self, output_graph: Any) -> GuardPlaces:  # noqa: ANN401 (version dependent)
+        """Return what was found, once all guards are built."""
+        sources: dict[str, dict[str, Frames]] = {}
+        for guard, source, guard_type in _torch_places.guards_of(output_graph):
+            sources.setdefault(source, {}).setdefault(guard_type, self.choose(guard))
+        return GuardPlaces(self.texts, sources, _by_comment(output_graph))
+
+
+class Watch(threading.local):
+    """Watches Dynamo build guards. Its methods wrap what :mod:`compilescope.capture._torch_places` names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: list[_Building] = []
+
+    def building(self, original: Callable[..., None]) -> Callable[..., None]:
+        """Wrap the constructor that builds an entry's guards."""
+
+        def init(builder: Any, code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (Dynamo's)
+            building = _Building()
+            self._open.append(building)
+            try:
+                original(builder, code, output_graph, *args, **kwargs)
+            finally:
+                self._open.pop()
+            setattr(builder.guard_manager, _KEPT_AS, building.places(output_graph))
+
+        return init
+
+    def writing(self, original: Callable[..., list[str]]) -> Callable[..., list[str]]:
+        """Wrap the function that writes the lines of one guard."""
+
+        def write(code_parts: Any, guard: Any, *args: Any, **kwargs: Any) -> list[str]:  # noqa: ANN401 (Dynamo's arguments)
+            lines = original(code_parts, guard, *args, **kwargs)
+            if self._open and guard is not None:
+                self._open[-1].note(guard, lines)
+            return lines
+
+        return write
+
+    @staticmethod
+    def asking(original: Callable[..., None]) -> Callable[..., None]:
+        """Wrap the constructor of the place that a shape's guard is given."""
+
+        def init(place: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (torch's arguments)
+            original(place, *args, **kwargs)
+            # The class is frozen; this is no field of it, so that places compare and print as before.
+            object.__setattr__(place, _KEPT_AS, choose(_torch_places.user_stack_now()))
+
+        return init
+
+
+def _by_comment(output_graph: Any) -> dict[str, list[_Side]]:  # noqa: ANN401 (version dependent)
+    """Gather the places of the shape guards under the comments that Dynamo writes behind them.
+
+    One comment may stand for several places, since it names the innermost line alone: only then are they told
+    apart by the sources that they speak of.
+    """
+    found: dict[str, list[tuple[Any, Frames, Frames]]] = {}
+    for about, lower, upper in _torch_places.shape_places(output_graph):
+        first, second = kept(lower), kept(upper)
+        found.setdefault(str(lower), []).append((about, first, first))
+        if lower is not upper:
+            found.setdefault(str(upper), []).append((about, second, second))
+            found.setdefault(f"{lower} and {upper}", []).append((about, first, second))
+    return {comment: list(_sides(output_graph, places)) for comment, places in found.items()}
+
+
+def _sides(output_graph: Any, places: list[tuple[Any, Frames, Frames]]) -> Iterator[_Side]:  # noqa: ANN401
+    alike = all(_lines(lower, upper) == _lines(*places[0][1:]) for _, lower, upper in places)
+    for about, lower, upper in places[:1] if alike else places:
+        yield _Side(frozenset() if alike else _torch_places.sources_in(output_graph, about), lower, upper)
+
+
+def _lines(*places: Frames) -> list[tuple[str, int | None]]:
+    return [(frame.filename, frame.lineno) for frames in places for frame in frames if frame is not None]

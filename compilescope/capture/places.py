@@ -1,0 +1,92 @@
+"""Chooses the line that a finding points at: the user's, with torch's own beside it.
+
+The user's line is the innermost one outside torch and Python's own library: what a model of diffusers does is
+at diffusers' line, whichever of torch's modules it calls there.
+"""
+
+from __future__ import annotations
+
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from compilescope.capture import describe
+from compilescope.capture._torch_places import TORCH_FOLDER, TRACER_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from traceback import FrameSummary
+
+    from compilescope.record import Location
+
+# Nobody wrote what stands in these: Python's importer, and the code that torch.fx generates.
+_GENERATED: Final = ("<frozen ", "<eval_with_key>")
+_PYTHON_FOLDERS: Final = tuple(
+    f"{folder}/" for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+)
+# Where Python is not in an environment, these lie inside its own folder.
+_INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+
+
+class Place(NamedTuple):
+    """A line of the user's, and torch's own where what was found lies deeper, inside torch."""
+
+    user: Location | None
+    torch: Location | None
+
+
+class Frames(NamedTuple):
+    """A place that is not described yet: two frames of a stack."""
+
+    user: FrameSummary | None
+    torch: FrameSummary | None
+
+    def describe(self) -> Place:
+        """Return the lines of the frames."""
+        return Place(
+            None if self.user is None else describe.location_of(self.user),
+            None if self.torch is None else describe.location_of(self.torch),
+        )
+
+
+NOWHERE: Final = Frames(None, None)
+
+
+@cache
+def is_torch(filename: str) -> bool:
+    """Whether a file is part of torch, or of nobody's."""
+    return filename.startswith((TORCH_FOLDER, *_GENERATED))
+
+
+@cache
+def _is_python(filename: str) -> bool:
+    """Whether a file is part of Python's standard library."""
+    return filename.startswith(_PYTHON_FOLDERS) and _INSTALLED.isdisjoint(Path(filename).parts)
+
+
+@cache
+def _is_telling(filename: str) -> bool:
+    """Whether a line of torch says anything: not where Dynamo stands in for a builtin, or torch.fx wrote it."""
+    return not filename.startswith((TRACER_FOLDER, *_GENERATED))
+
+
+def choose(stack: Sequence[FrameSummary]) -> Frames:
+    """Choose from a stack (outermost first) the innermost line that somebody wrote who uses torch.
+
+    Where the whole stack lies in torch and Python's library, the innermost line outside torch is the place, and
+    where all of it lies in torch, the innermost line.
+    """
+    within_torch = within_python = None
+    for frame in reversed(stack):
+        name = frame.filename
+        if is_torch(name):
+            if within_torch is None and _is_telling(name):
+                within_torch = frame
+        elif _is_python(name):
+            within_python = within_python or frame
+        else:
+            return Frames(frame, within_torch)
+    if within_python is not None:
+        return Frames(within_python, within_torch)
+    return Frames(within_torch or (stack[-1] if stack else None), None)
