@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from compilescope.capture import _torch, describe
+from compilescope.capture import _torch_errors, describe
 from compilescope.record import CompileError, Location
 
 _CONSTRAINT_SOURCE: Final = re.compile(r"Constraints violated \((?P<source>.+?)\)!")
@@ -17,7 +17,7 @@ def describe_error(error: BaseException) -> CompileError:
     text = str(error)
     named = _CONSTRAINT_SOURCE.search(text)
     return CompileError(
-        kind=_torch.error_kind(error),
+        kind=_torch_errors.error_kind(error),
         type=type(error).__name__,
         message=_message(text) or type(error).__name__,
         source=describe.source(named["source"]) if named else None,
@@ -35,10 +35,15 @@ def _message(text: str) -> str:
 
 
 def _where(error: BaseException) -> Location | None:
-    stack = _torch.user_stack(error)
+    stack = _torch_errors.user_stack(error)
     if stack:
-        return describe.location_of(stack[-1])
-    pinned = _torch.specialising_place(error) if _torch.error_kind(error) == "constraint_violation" else None
+        # The place is the user's line: torch's own, where an operator is called from within torch, helps nobody.
+        return describe.location_of(
+            next((frame for frame in reversed(stack) if not _torch_errors.is_own(frame)), stack[-1])
+        )
+    pinned = (
+        _torch_errors.specialising_place(error) if _torch_errors.error_kind(error) == "constraint_violation" else None
+    )
     return describe.location_in(pinned) if pinned else None
 
 
@@ -46,3 +51,10 @@ def skipped(reason: str) -> CompileError:
     """Describe a frame that Dynamo decided to leave alone, by the first line of its reason."""
     first = reason.partition("\n")[0]
     return CompileError(kind="unsupported", type="skip", message=describe.shorten(first, _LONGEST))
+
+
+def refused() -> CompileError:
+    """Describe a call that a stance refused; what would have caused the compilation is told beside it."""
+    return CompileError(
+        kind="recompile_forbidden", type="RuntimeError", message="the stance forbids what no cache entry serves"
+    )

@@ -9,13 +9,14 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 import torch
+from msgspec.structs import replace
 
 from compilescope._version import __version__
 from compilescope.capture import _torch, breaks, describe, fallbacks
 from compilescope.capture.runs import RunCounter
 from compilescope.capture.tap import Attempt, Tap
 from compilescope.capture.targets import Selector, TargetBook
-from compilescope.record import CodeObject, Compilation, EntryMiss, Meta, Recompile, Recording, Scalar
+from compilescope.record import CodeObject, Compilation, Meta, Recompile, Recording, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -189,6 +190,7 @@ class Recorder:
                 owner=attempt.owner,
                 error=attempt.error,
                 recompile=_recompile(attempt, current),
+                raised=attempt.propagates,
             )
 
     def _meta(self) -> Meta:
@@ -209,7 +211,7 @@ class Recorder:
 def _recompile(attempt: Attempt, current: Mapping[str, str]) -> Recompile | None:
     if not attempt.is_recompile:
         return None
-    entries = tuple(EntryMiss(id=current.get(miss.id, miss.id), failing=miss.failing) for miss in attempt.misses)
+    entries = tuple(replace(miss, id=current.get(miss.id, miss.id)) for miss in attempt.misses)
     return Recompile(entries=entries)
 
 
