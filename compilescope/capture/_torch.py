@@ -232,6 +232,9 @@ def compiled_function(function: object, passed_over: Callable[[CodeType], bool] 
     ``forward`` under ``torch.no_grad()`` is a wrapper that Dynamo passes over. Telling so is slow: who asks often keeps
     the answers, and gives what reads them.
     """
+    # This is on the path of every counted call: a plain function is told at once.
+    if type(function) is FunctionType and not function.__dict__:
+        return function
     target = _target(function)
     while (wrapped := getattr(target, "__wrapped__", None)) is not None:
         code = getattr(target, "__code__", None)
@@ -289,9 +292,6 @@ def called_frame(function: object, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _target(function: object) -> object:
-    # This is on the path of every counted call: a plain function is told at once.
-    if type(function) is FunctionType and not function.__dict__:
-        return function
     inner = eval_frame.innermost_fn(cast("Callable[..., Any]", function))
     module = getattr(inner, "__self__", inner)
     if isinstance(module, torch.nn.Module) and _is_module_call(inner, module):
@@ -300,7 +300,7 @@ def _target(function: object) -> object:
 
 
 def _is_module_call(inner: object, module: torch.nn.Module) -> bool:
-    """Whether calling ``inner`` is torch's own way to call ``module.forward``; a class may have its own ``__call__``."""
+    """Whether ``inner`` is torch's way to call ``module.forward``; a class may have a ``__call__`` of its own."""
     called = type(module).__call__ if inner is module else getattr(inner, "__func__", None)
     return called in _MODULE_CALLS
 

@@ -109,10 +109,12 @@ def refused_unguarded(error: BaseException | None, caller: Any) -> bool:  # noqa
     return bool(wrappers) and wrappers[-1] is caller
 
 
-def refused_at_once(error: BaseException, caller: Any) -> bool:  # noqa: ANN401 (a Python frame)
-    """Whether the refused frame is the one that ``caller`` called, and no frame below it."""
-    *_, last = _steps(error.__traceback__)
-    return last.tb_frame is caller
+def below(error: BaseException, caller: Any) -> list[CodeType]:  # noqa: ANN401 (a Python frame)
+    """Return the code of the frames that ``error`` has come through below ``caller``, outermost first."""
+    codes: list[CodeType] = []
+    for step in _steps(error.__traceback__):
+        codes = [] if step.tb_frame is caller else [*codes, step.tb_frame.f_code]
+    return codes
 
 
 def _steps(step: TracebackType | None) -> Iterator[TracebackType]:

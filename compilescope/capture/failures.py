@@ -14,7 +14,9 @@ _LONGEST: Final = 400
 
 def describe_error(error: BaseException) -> CompileError:
     """Describe the exception that ended a ``_compile`` call."""
-    text = str(error)
+    # A limit under fullgraph says only that it is a hard one; what it is of stands in its cause.
+    told = error.__cause__ if _torch_errors.is_recompile_limit(error) else None
+    text = str(told or error)
     named = _CONSTRAINT_SOURCE.search(text)
     return CompileError(
         kind=_torch_errors.error_kind(error),
