@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._dynamo import convert_frame
+from torch._dynamo import convert_frame, eval_frame, utils
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.utils import counters
 
@@ -21,7 +21,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
-_NUMBERED = re.compile(r"__compiled_fn_\d+_\w+")
+_NOTED = (
+    "compile_id",
+    "co_name",
+    "cache_size",
+    "accumulated_cache_size",
+    "guard_count",
+    "shape_env_guard_count",
+    "graph_op_count",
+    "graph_node_count",
+    "graph_input_count",
+    "fail_type",
+    "fail_reason",
+    "fail_user_frame_filename",
+    "fail_user_frame_lineno",
+    "recompile_reason",
+    "restart_reasons",
+    "has_guarded_code",
+)
+_NUMBERED = re.compile(r"__compiled_fn_\d+_\w+|<eval_with_key>\.\d+")
 
 
 @dataclass
@@ -32,6 +50,8 @@ class Trail:
         compiles: each call of ``_compile``: the code object and how the call ended.
         graphs: the code of each graph that a backend was given.
         runs: the numbers of the graphs, in the order of their runs.
+        stacks: who stood on Python's stack when each compilation began, as torch noted it.
+        metrics: what else torch noted of each: guards, operators, rounds of tracing, why it failed.
         counters: Dynamo's own.
         result: what the program returned or raised, the frames of its traceback included.
     """
@@ -39,6 +59,8 @@ class Trail:
     compiles: list[tuple[str, str]] = field(default_factory=list)
     graphs: list[str] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
+    stacks: list[object] = field(default_factory=list)
+    metrics: list[object] = field(default_factory=list)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     result: object = None
 
@@ -47,6 +69,9 @@ def trail(program: Callable[[], object], *, observed: bool) -> Trail:
     """Run ``program`` from an empty cache, and return what Dynamo did."""
     torch.compiler.reset()
     counters.clear()
+    utils.clear_compilation_metrics()
+    # The stances that compile later remember the inputs of each function for as long as the process lives.
+    eval_frame._EXAMPLE_INPUTS = None
     # A logger remembers that it is not enabled, and then calls less.
     logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]
     torch.manual_seed(0)
@@ -59,6 +84,9 @@ def trail(program: Callable[[], object], *, observed: bool) -> Trail:
         except Exception as error:  # noqa: BLE001 (what a program raises is what is compared)
             frames = [(step.filename, step.name, step.lineno) for step in traceback.extract_tb(error.__traceback__)]
             found.result = (type(error).__name__, plain(str(error)), frames[1:])
+    noted = utils.get_compilation_metrics()
+    found.stacks = [plain(getattr(one, "stack_trace", None)) for one in noted]
+    found.metrics = [[plain(getattr(one, name, None)) for name in _NOTED] for one in noted]
     found.counters = {plain(name): {plain(k): v for k, v in values.items()} for name, values in counters.items()}
     return found
 
@@ -70,6 +98,8 @@ def plain(value: object) -> Any:
         return (str(value.dtype), tuple(value.shape), str(shown) if value.is_meta else shown.reshape(-1).tolist())
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(one) for one in value)
     if isinstance(value, dict):
         return {plain(name): plain(one) for name, one in value.items()}
     return value if isinstance(value, int | float | None) else _NUMBERED.sub("fn", _ADDRESS.sub("0x", str(value)))

@@ -78,6 +78,27 @@ class _CountedGraph:
         return getattr(self.graph, name)
 
 
+class _CallOfCallback:
+    """The ``__call__`` of what every call of a compiled callable passes through: is off the stack when torch's own runs."""
+
+    def __get__(self, counted: _CountedCallback, owner: type) -> Callable[..., Any]:
+        # The function that asks is compile_wrapper, whose free variable fn is what was compiled.
+        caller = sys._getframe(1)  # noqa: SLF001 (the only way to see the caller)
+        if counted.counter.active and caller.f_code.co_name == "compile_wrapper":
+            counted.counter.note_call(caller.f_locals["fn"])
+        return counted.original
+
+
+class _CountedCallback:
+    """Counts calls where torch chooses the callback for one. Stands under the name of torch's function."""
+
+    __call__ = _CallOfCallback()
+
+    def __init__(self, original: Callable[..., Any], counter: RunCounter) -> None:
+        self.original = original
+        self.counter = counter
+
+
 class RunCounter:
     """Counts calls and graph runs by code object while installed and ``active``."""
 
@@ -88,24 +109,16 @@ class RunCounter:
         self._called: dict[int, _Slot] = {}
         self._passed_over: dict[int, tuple[CodeType, bool]] = {}
         self._counted: list[tuple[dict[str, Any], str, _CountedGraph]] = []
-        self._original: Callable[..., Any] | None = None
-        self._installed: Callable[..., Any] | None = None
+        self._installed: _CountedCallback | None = None
 
     def install(self) -> None:
         """Start to count."""
         # A graph is called from a frame that Dynamo watches, and so is what counts its runs.
         _torch_seams.never_compile(_CountedCall.__get__)
         with _torch_seams.INSTALL_LOCK:
-            original = _torch_seams.get_callback_filter()
-
-            def count(callback: object) -> object:
-                # The frame above is compile_wrapper, whose free variable fn is what was compiled.
-                if self.active:
-                    self._note_call(sys._getframe(1))  # noqa: SLF001 (the only way to see the caller)
-                return original(callback)
-
-            self._original, self._installed, self.active = original, count, True
-            _torch_seams.set_callback_filter(count)
+            self._installed = _CountedCallback(_torch_seams.get_callback_filter(), self)
+            self.active = True
+            _torch_seams.set_callback_filter(self._installed)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -120,17 +133,16 @@ class RunCounter:
         """Stop to count, and put everything back that is still ours."""
         with _torch_seams.INSTALL_LOCK:
             self.active = False
-            if self._original is not None and _torch_seams.get_callback_filter() is self._installed:
-                _torch_seams.set_callback_filter(self._original)
+            if self._installed is not None and _torch_seams.get_callback_filter() is self._installed:
+                _torch_seams.set_callback_filter(self._installed.original)
             for namespace, name, counted in self._counted:
                 if namespace.get(name) is counted:
                     namespace[name] = counted.graph
             self._counted.clear()
 
-    def _note_call(self, caller: Any) -> None:  # noqa: ANN401 (a frame)
-        if caller.f_code.co_name != "compile_wrapper":
-            return
-        function: Any = _torch.compiled_function(caller.f_locals["fn"], self._is_passed_over)
+    def note_call(self, called: object) -> None:
+        """Count a call of what a compiled callable was compiled from."""
+        function: Any = _torch.compiled_function(called, self._is_passed_over)
         code = getattr(function, "__code__", None)
         if code is None:
             return
