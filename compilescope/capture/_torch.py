@@ -308,6 +308,11 @@ def _is_module_call(inner: object, module: torch.nn.Module) -> bool:
 _MODULE_CALLS: Final = (torch.nn.Module.__call__, torch.nn.Module._call_impl, torch.nn.Module._wrapped_call_impl)
 
 
+def calls_forward(code: CodeType) -> bool:
+    """Whether ``code`` is torch's own way from a module to its ``forward``."""
+    return any(code is call.__code__ for call in _MODULE_CALLS)
+
+
 def graphs_of(code: CodeType) -> list[str | None]:
     """Return the graph name of every entry that ``code`` has; None for an entry without a graph."""
     raw = c_eval_frame._debug_get_cache_entry_list(code)

@@ -60,8 +60,8 @@ class UnguardedStance:
             error, caller = sys.exc_info()[1], sys._getframe(1)  # noqa: SLF001 (what is on its way out, and of whom)
             if error is not None and _torch_seams.refused_unguarded(error, caller):
                 found = caller.f_locals
-                # Where the user's own code ran before, what it called is not known.
-                whole = all(_torch.is_passed_over(code) for code in _torch_seams.below(error, caller))
+                # Where other code ran between, what it called is not known, nor the modes that it called it in.
+                whole = all(_torch.calls_forward(code) for code in _torch_seams.below(error, caller))
                 frame = _torch.called_frame(found["fn"], found["args"], found["kwargs"], whole=whole)
                 if frame is not None:
                     self._on_refusal(frame, found["callback"])

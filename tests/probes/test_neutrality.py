@@ -164,10 +164,10 @@ def gradients_of_a_hook() -> object:
 # --- programs in which something is raised ----------------------------------------------------------
 
 
-def raised(call: Callable[[], object]) -> object:
-    """Return what a call raises, with the lines that it came through."""
+def raised(call: Callable[..., object], *given: object) -> object:
+    """Return what a call returns, or what it raises with the lines that it came through."""
     try:
-        return call()
+        return call(*given)
     except Exception as error:  # noqa: BLE001 (whatever is raised is compared)
         step, lines = error.__traceback__, []
         while step is not None:
@@ -184,7 +184,7 @@ def refused_by_a_stance() -> object:
     compiled = torch.compile(lambda image, factor: image * factor, backend="eager", dynamic=False)
     compiled(torch.ones(3), 2.0)
     with torch.compiler.set_stance("fail_on_recompile"):
-        return [raised(lambda: compiled(torch.ones(size), 2.0)) for size in (3, 4, 5)]
+        return [raised(compiled, torch.ones(size), 2.0) for size in (3, 4, 5)]
 
 
 def refused_without_guards() -> object:
@@ -192,20 +192,20 @@ def refused_without_guards() -> object:
     for size in (3, 4):
         compiled(torch.ones(size), 2.0)
     with torch.compiler.set_stance(skip_guard_eval_unsafe=True):
-        return [raised(lambda: compiled(torch.ones(size), 2.0)) for size in (3, 4, 5)]
+        return [raised(compiled, torch.ones(size), 2.0) for size in (3, 4, 5)]
 
 
 def refused_by_a_setting() -> object:
     compiled = torch.compile(lambda image: image * 2, backend="eager", dynamic=False)
     compiled(torch.ones(3))
     with torch._dynamo.config.patch(error_on_recompile=True):
-        return raised(lambda: compiled(torch.ones(4)))
+        return raised(compiled, torch.ones(4))
 
 
 def limit_under_fullgraph() -> object:
     compiled = torch.compile(lambda image: image * 2, backend="eager", dynamic=False, fullgraph=True)
     with torch._dynamo.config.patch(recompile_limit=2):
-        return [raised(lambda: compiled(torch.ones(size))) for size in (3, 4, 5, 6)]
+        return [raised(compiled, torch.ones(size)) for size in (3, 4, 5, 6)]
 
 
 def break_under_fullgraph() -> object:
@@ -214,12 +214,12 @@ def break_under_fullgraph() -> object:
         return image
 
     compiled = torch.compile(outer, backend="eager", fullgraph=True)
-    return [raised(lambda: compiled(torch.ones(3))) for _ in range(2)]
+    return [raised(compiled, torch.ones(3)) for _ in range(2)]
 
 
 def shapes_do_not_fit() -> object:
     compiled = torch.compile(lambda left, right: left + right, backend="eager")
-    return [raised(lambda: compiled(torch.ones(3), torch.ones(size))) for size in (3, 4)]
+    return [raised(compiled, torch.ones(3), torch.ones(size)) for size in (3, 4)]
 
 
 def backend_raises() -> object:
@@ -228,7 +228,7 @@ def backend_raises() -> object:
         raise ValueError(msg)
 
     compiled = torch.compile(lambda image: image * 2, backend=backend)
-    return [raised(lambda: compiled(torch.ones(3))) for _ in range(2)]
+    return [raised(compiled, torch.ones(3)) for _ in range(2)]
 
 
 def user_raises_while_traced() -> object:
@@ -239,7 +239,7 @@ def user_raises_while_traced() -> object:
         return image * 2
 
     compiled = torch.compile(outer, backend="eager")
-    return [raised(lambda: compiled(torch.ones(3), size)) for size in (4, 3, 3)]
+    return [raised(compiled, torch.ones(3), size) for size in (4, 3, 3)]
 
 
 def generator_is_compiled() -> object:
