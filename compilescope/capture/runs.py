@@ -79,7 +79,7 @@ class _CountedGraph:
 
 
 class _CallOfCallback:
-    """The ``__call__`` of what every call of a compiled callable passes through; off the stack when torch's own runs."""
+    """The ``__call__`` of what a call of a compiled callable passes through; off the stack when torch's own runs."""
 
     def __get__(self, counted: _CountedCallback, owner: type) -> Callable[..., Any]:
         # The function that asks is compile_wrapper, whose free variable fn is what was compiled.
