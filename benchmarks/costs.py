@@ -8,7 +8,8 @@ hits both; the median of each arm is taken over all rounds. Nothing else should 
 * served call: a compiled function of one addition, called in batches; with and without ``observe()``, and with
   ``observe(count_runs=True)``, which is the only one that puts something on this path.
 * first compilation: FLUX's two block classes (tiny widths, 404 and 238 guards), compiled from an empty cache.
-* explanation: a FluxTransformerBlock with eight entries of 404 guards each, all of them missed by a ninth input, the proof included.
+* explanation: a FluxTransformerBlock with eight entries of 404 guards each, all of them missed by a
+  ninth input, the proof by torch included.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
@@ -78,17 +79,18 @@ def first_compilation() -> tuple[float, float]:
 def last_call() -> Iterator[list[CompileCall]]:
     """Keep the arguments of each call of Dynamo's compile function."""
     calls: list[CompileCall] = []
-    original = _torch.get_compile()
+    original = _torch.read_call
 
-    def keep(*args: object, **kwargs: object) -> object:
-        calls.append(_torch.read_call(original, args, kwargs))
-        return original(*args, **kwargs)
+    def keep(converter: Mapping[str, object]) -> CompileCall:
+        calls.append(original(converter))
+        return calls[-1]
 
-    _torch.set_compile(keep)
+    _torch.read_call = keep
     try:
-        yield calls
+        with compilescope.observe():
+            yield calls
     finally:
-        _torch.set_compile(original)
+        _torch.read_call = original
 
 
 def explanation() -> tuple[int, int, float, float]:

@@ -1,4 +1,4 @@
-"""Every private name and version fact of torch that compilescope relies on, and nothing else.
+"""Every private name and version fact of torch that compilescope reads; what it listens at is in ``_torch_seams``.
 
 Tried on torch 2.11, 2.13, 2.14 and 2.15. Whoever adds a version runs the suite against it through
 nox and mends this file alone. Importing it imports torch.
@@ -10,9 +10,8 @@ import contextlib
 import inspect
 import json
 import re
-import threading
+import sysconfig
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -21,25 +20,16 @@ import torch
 import torch._C._dynamo.eval_frame as c_eval_frame
 import torch._C._dynamo.guards as c_guards
 from torch._dynamo import config as dynamo_config
-from torch._dynamo import (
-    convert_frame,
-    eval_frame,
-    exc,
-    external_utils,
-    resume_execution,
-    symbolic_convert,
-    trace_rules,
-    utils,
-)
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+from torch._dynamo import decorators, eval_frame, external_utils, resume_execution, trace_rules, utils
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+from compilescope.capture import _torch_seams
 from compilescope.capture.call import CompileCall, Entry
 from compilescope.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import CodeType
 
 OLDEST: Final = (2, 11)
@@ -72,11 +62,8 @@ def check_version() -> None:
             "whose internals it does not know."
         )
         raise UnsupportedTorchError(msg)
-    if not callable(getattr(convert_frame, "_compile", None)):
-        msg = f"torch {torch.__version__} has no convert_frame._compile to observe; is it a modified build?"
-        raise UnsupportedTorchError(msg)
-    if "code" not in _signature(get_compile()).parameters:
-        msg = "somebody replaced torch's convert_frame._compile by a function whose arguments cannot be read by name."
+    if not _torch_seams.are_as_known():
+        msg = f"torch {torch.__version__} does not compile where it is expected to; is it a modified build?"
         raise UnsupportedTorchError(msg)
 
 
@@ -87,48 +74,56 @@ def _dotted(version: tuple[int, int]) -> str:
 # --- the compile function -------------------------------------------------------------------------
 
 
-def get_compile() -> Callable[..., Any]:
-    """Return what stands as ``convert_frame._compile`` now."""
-    return cast("Callable[..., Any]", convert_frame._compile)
+def read_call(converter: Mapping[str, Any]) -> CompileCall:
+    """Read what ``_compile`` is about to be called with from the locals of its caller.
 
-
-def set_compile(function: Callable[..., Any]) -> None:
-    """Put ``function`` in the place of ``convert_frame._compile``, which callers look up by name."""
-    convert_frame._compile = function
-
-
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of ``_compile``; of a wrapper around it that passes all on, what it was at import."""
-    own = inspect.signature(function)
-    return own if "code" in own.parameters or _AT_IMPORT is None else inspect.signature(_AT_IMPORT)
-
-
-_AT_IMPORT: Final = getattr(convert_frame, "_compile", None)
-
-
-def read_call(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> CompileCall:
-    """Bind the arguments of a ``_compile`` call by name.
-
-    2.11 passes a linked list ``cache_entry``; later versions pass ``cache_entries`` of the region
+    2.11 has a linked list ``cache_entry``; later versions have ``cache_entries`` of the region
     and ``cache_entries_for_reasons``, to which the default region's are added.
     """
-    bound = _signature(original).bind(*args, **kwargs).arguments
-    own = bound.get("cache_entries")
+    own = converter.get("cache_entries")
     if own is None:
-        own = list(_linked(bound.get("cache_entry")))
-    examined = bound.get("cache_entries_for_reasons") or own
-    return CompileCall(
-        code=bound["code"],
-        globals=bound["globals"],
-        locals=bound["locals"],
-        closure=bound.get("closure") or (),
-        backend=innermost_backend(bound["compiler_fn"]),
-        fullgraph=bool(bound["one_graph"]),
-        compile_id=str(bound["compile_id"]),
-        entries=tuple(sorted((_entry(e) for e in examined), key=lambda entry: entry.order)),
+        own = list(_linked(converter.get("cache_entry")))
+    examined = converter.get("cache_entries_for_reasons") or own
+    owner = converter["self"]
+    return _call(
+        converter["frame"],
+        backend=owner._torchdynamo_orig_backend,
+        fullgraph=bool(owner._one_graph),
+        compile_id=str(converter["compile_id"]),
+        entries=_ordered(examined),
         has_entry=bool(own),
     )
+
+
+def refused_call(frame: Any, backend: object) -> CompileCall:  # noqa: ANN401 (a C object, or one of ours like it)
+    """Describe a call that a stance refused, as if ``_compile`` had been called."""
+    entries = entries_of(frame.f_code)
+    examined = () if frame.f_locals is None else entries
+    return _call(
+        frame,
+        backend=backend,
+        fullgraph=False,
+        compile_id=f"{entries[0].id.partition('/')[0] if entries else '?'}/refused",
+        entries=examined,
+        has_entry=bool(examined),
+    )
+
+
+def _call(frame: Any, *, backend: object, **facts: Any) -> CompileCall:  # noqa: ANN401 (fields of CompileCall)
+    return CompileCall(
+        code=frame.f_code,
+        globals=frame.f_globals,
+        locals=frame.f_locals or {},
+        closure=frame.closure or (),
+        backend=innermost_backend(backend),
+        **facts,
+    )
+
+
+def compiles_alone(converter: Mapping[str, Any]) -> bool:
+    """Whether the frame's errors reach the user: of fullgraph, and of ``error_on_graph_break``."""
+    owner = converter["self"]
+    return bool(owner._one_graph or owner._box.error_on_graph_break)
 
 
 def _linked(entry: Any) -> Iterator[Any]:  # noqa: ANN401 (a C object without a Python type)
@@ -162,8 +157,11 @@ def _inner_backend(backend: object) -> object:
 
 def entries_of(code: CodeType) -> tuple[Entry, ...]:
     """Return the cache entries of ``code`` in the default region, oldest first."""
-    raw = c_eval_frame._debug_get_cache_entry_list(code)
-    return tuple(sorted((_entry(e) for e in raw), key=lambda entry: entry.order))
+    return _ordered(c_eval_frame._debug_get_cache_entry_list(code))
+
+
+def _ordered(entries: Iterable[Any]) -> tuple[Entry, ...]:
+    return tuple(sorted((_entry(e) for e in entries), key=lambda entry: entry.order))
 
 
 def guard_manager(result: Any) -> Any:  # noqa: ANN401 (version dependent)
@@ -206,32 +204,7 @@ def resumed_code(code: CodeType) -> CodeType | None:
     return None if metadata is None else metadata.code
 
 
-# --- what is patched while somebody listens -------------------------------------------------------
-
-INSTALL_LOCK: Final = threading.RLock()
-"""Held while the tap or a hook comes or goes."""
-
-ROOT_TRANSLATOR: Final = symbolic_convert.InstructionTranslator
-INLINE_TRANSLATOR: Final = symbolic_convert.InliningInstructionTranslator
-FRAME_HANDLER: Final = convert_frame.CatchErrorsWrapper
-FRAME_CONVERTER: Final = convert_frame.ConvertFrameAssert
-SKIP_FRAME: Final = exc.SkipFrame
-
-
-def get_callback_filter() -> Callable[..., Any]:
-    """Return the function that every call of a compiled callable passes its callback through, by name."""
-    return cast("Callable[..., Any]", eval_frame._callback_from_stance)
-
-
-def set_callback_filter(function: Callable[..., Any]) -> None:
-    """Put ``function`` in its place."""
-    eval_frame._callback_from_stance = function
-
-
-def never_compile(*functions: Callable[..., Any]) -> None:
-    """Keep Dynamo from compiling the frames of our own functions that run inside compiled code."""
-    for function in functions:
-        eval_frame.skip_code(function.__code__)
+# --- what decides whether a frame is compiled -------------------------------------------------------
 
 
 def stance() -> str:
@@ -256,8 +229,40 @@ def is_skip_listed(code: CodeType) -> bool:
     return bool(trace_rules.check(code))
 
 
+def is_passed_over(code: CodeType) -> bool:
+    """Whether Dynamo leaves the frames of ``code`` alone and looks at those below: a decorator's of torch's own."""
+    return code is decorators._nonrecursive_disable_wrapper_code or is_skip_listed(code)
+
+
+def compiled_function(function: object, passed_over: Callable[[CodeType], bool] = is_passed_over) -> object:
+    """Return the function whose frame Dynamo compiles when a compiled callable of ``function`` is called.
+
+    ``forward`` under ``torch.no_grad()`` is a wrapper that Dynamo passes over. Telling so is slow: who asks often keeps
+    the answers, and gives what reads them.
+    """
+    # This is on the path of every counted call: a plain function is told at once.
+    if type(function) is FunctionType and not function.__dict__:
+        return function
+    target = _target(function)
+    while (wrapped := getattr(target, "__wrapped__", None)) is not None:
+        code = getattr(target, "__code__", None)
+        if code is None or not passed_over(code):
+            break
+        target = getattr(wrapped, "__func__", wrapped)
+    return target
+
+
+def is_standard_library(code: CodeType) -> bool:
+    """Whether ``code`` is Python's own, which computes nothing on tensors."""
+    file = code.co_filename
+    return file.startswith("<frozen ") or (file.startswith(_STDLIB) and "-packages" not in file[len(_STDLIB) :])
+
+
+_STDLIB: Final = sysconfig.get_path("stdlib")
+
+
 def target_code(function: object) -> CodeType | None:
-    """Return the code object whose frame Dynamo compiles when a compiled callable of ``function`` is called."""
+    """Return the code object of what a callable is compiled from, decorators and all."""
     return cast("CodeType | None", getattr(_target(function), "__code__", None))
 
 
@@ -266,23 +271,54 @@ def is_disabled(function: object) -> bool:
     return bool(getattr(function, "_torchdynamo_disable", False))
 
 
-def globals_of(function: object) -> dict[str, Any]:
-    """Return the namespace in which the compiled graphs of ``function`` stand."""
-    return cast("dict[str, Any]", getattr(_target(function), "__globals__", {}))
+@dataclass(frozen=True, slots=True)
+class CalledFrame:
+    """A frame that was refused before it began, with what Dynamo would have seen of it."""
+
+    f_code: CodeType
+    f_globals: dict[str, Any]
+    f_locals: dict[str, Any] | None
+    closure: tuple[Any, ...]
+
+
+def called_frame(function: object, args: tuple[Any, ...], kwargs: dict[str, Any], *, whole: bool) -> CalledFrame | None:
+    """Return the frame of a call of ``function``, its locals only if ``whole``; None where it is not Python code."""
+    target: Any = compiled_function(function)
+    if not isinstance(target, FunctionType):
+        return None
+    inner = eval_frame.innermost_fn(cast("Callable[..., Any]", function))
+    owner = getattr(inner, "__self__", inner if isinstance(inner, torch.nn.Module) else None)
+    found: dict[str, Any] | None = None
+    if whole:
+        with contextlib.suppress(TypeError, ValueError):
+            given = args if owner is None else (owner, *args)
+            bound = inspect.signature(target, follow_wrapped=False).bind(*given, **kwargs)
+            bound.apply_defaults()
+            cells = zip(target.__code__.co_freevars, target.__closure__ or (), strict=True)
+            found = {**{name: cell.cell_contents for name, cell in cells}, **bound.arguments}
+    return CalledFrame(target.__code__, target.__globals__, found, target.__closure__ or ())
 
 
 def _target(function: object) -> object:
-    # This is on the path of every counted call: a plain function is told at once.
-    if type(function) is FunctionType and not function.__dict__:
-        return function
     inner = eval_frame.innermost_fn(cast("Callable[..., Any]", function))
     module = getattr(inner, "__self__", inner)
-    if isinstance(module, torch.nn.Module) and getattr(inner, "__name__", "__call__") in _MODULE_CALLS:
+    if isinstance(module, torch.nn.Module) and _is_module_call(inner, module):
         inner = module.forward
     return getattr(inner, "__func__", inner)
 
 
-_MODULE_CALLS: Final = ("__call__", "_call_impl", "_wrapped_call_impl")
+def _is_module_call(inner: object, module: torch.nn.Module) -> bool:
+    """Whether ``inner`` is torch's way to call ``module.forward``; a class may have a ``__call__`` of its own."""
+    called = type(module).__call__ if inner is module else getattr(inner, "__func__", None)
+    return called in _MODULE_CALLS
+
+
+_MODULE_CALLS: Final = (torch.nn.Module.__call__, torch.nn.Module._call_impl, torch.nn.Module._wrapped_call_impl)
+
+
+def calls_forward(code: CodeType) -> bool:
+    """Whether ``code`` is torch's own way from a module to its ``forward``."""
+    return any(code is call.__code__ for call in _MODULE_CALLS)
 
 
 def graphs_of(code: CodeType) -> list[str | None]:
@@ -357,65 +393,6 @@ def dynamic_setting() -> bool | None:
     if not dynamo_config.assume_static_by_default:
         return True
     return None if dynamo_config.automatic_dynamic_shapes else False
-
-
-# --- exceptions -----------------------------------------------------------------------------------
-
-RECOMPILE_LIMIT_TITLE: Final = "Dynamo recompile limit exceeded"
-_OBSERVED_TITLES: Final = ("Observed exception", "Observed exception (EXCEPT_HANDLER)")
-
-
-def error_kind(error: BaseException) -> str:
-    """Tell what sort of failure ended a ``_compile`` call: the kinds of :class:`compilescope.record.CompileError`."""
-    if isinstance(error, ConstraintViolationError):
-        return "constraint_violation"
-    if isinstance(error, exc.BackendCompilerFailed):
-        return "backend_error"
-    if is_recompile_limit(error):
-        return "recompile_limit"
-    if isinstance(error, exc.Unsupported):
-        return "user_exception" if _observed(error) else "unsupported"
-    if isinstance(error, exc.TorchRuntimeError | exc.UserError | IndexError | AssertionError):
-        return "user_exception"
-    if isinstance(error, exc.RecompileError):
-        return "recompile_forbidden"
-    return "internal"
-
-
-def is_recompile_limit(error: BaseException) -> bool:
-    """Whether the recompile limit stopped the compilation."""
-    hard = getattr(exc, "FailOnRecompileLimitHit", None)
-    if hard is not None and isinstance(error, hard):
-        return True
-    return isinstance(error, exc.Unsupported) and RECOMPILE_LIMIT_TITLE in str(error).partition("\n")[0]
-
-
-def _observed(error: BaseException) -> bool:
-    title = getattr(error, "gb_type", None) or str(error).partition("\n")[0]
-    return title in _OBSERVED_TITLES or isinstance(error.__cause__, exc.ObservedException)
-
-
-def propagates(error: BaseException, *, fullgraph: bool) -> bool:
-    """Whether the user sees the error of a ``_compile`` call; otherwise the frame runs eager."""
-    if fullgraph or not isinstance(error, Exception):
-        return True
-    if isinstance(error, exc.Unsupported | exc.UserError):
-        return type(error).__name__ == "FailOnRecompileLimitHit"
-    return not dynamo_config.suppress_errors
-
-
-def is_unsupported(error: BaseException) -> bool:
-    """Whether Dynamo could not trace the frame, which without fullgraph means that it runs eager."""
-    return isinstance(error, exc.Unsupported)
-
-
-def user_stack(error: BaseException) -> list[Any]:
-    """Return the frame summaries of the user's code at a failure, outermost first."""
-    stack = list(getattr(error, "real_stack", None) or ())
-    if stack:
-        return stack
-    innermost = getattr(error, "innermost_user_frame_summary", None)
-    return [innermost] if innermost is not None else []
 
 
 # --- graph breaks ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from compilescope.capture import _torch, _torch_places, describe, places
+from compilescope.capture import _torch, _torch_errors, _torch_places, describe, places
 from compilescope.record import GraphBreak
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ def registry_ids() -> dict[str, str]:
 
 def events_of(error: BaseException) -> list[BreakEvent]:
     """Return the break that ended the tracing of a whole frame; none where the error is of another sort."""
-    stack = _torch.user_stack(error)
-    if not stack or not _torch.is_unsupported(error) or _torch.is_recompile_limit(error):
+    stack = _torch_errors.user_stack(error)
+    if not stack or not _torch_errors.is_unsupported(error) or _torch_errors.is_recompile_limit(error):
         return []
-    if _torch.error_kind(error) == "user_exception":
+    if _torch_errors.error_kind(error) == "user_exception":
         return []
     return list(_events(stack, _underlying(error), skips_frame=True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from compilescope.capture import _torch, _torch_places, describe, guard_places, places
+from compilescope.capture import _torch_errors, _torch_places, describe, guard_places, places
 from compilescope.record import CompileError
 
 _CONSTRAINT_SOURCE: Final = re.compile(r"Constraints violated \((?P<source>.+?)\)!")
@@ -14,11 +14,13 @@ _LONGEST: Final = 400
 
 def describe_error(error: BaseException) -> CompileError:
     """Describe the exception that ended a ``_compile`` call."""
-    text = str(error)
+    # A limit under fullgraph says only that it is a hard one; what it is of stands in its cause.
+    told = error.__cause__ if _torch_errors.is_recompile_limit(error) else None
+    text = str(told or error)
     where = _where(error)
     named = _CONSTRAINT_SOURCE.search(text)
     return CompileError(
-        kind=_torch.error_kind(error),
+        kind=_torch_errors.error_kind(error),
         type=type(error).__name__,
         message=_message(text) or type(error).__name__,
         source=describe.source(named["source"]) if named else None,
@@ -37,10 +39,10 @@ def _message(text: str) -> str:
 
 
 def _where(error: BaseException) -> places.Place:
-    stack = _torch.user_stack(error)
+    stack = _torch_errors.user_stack(error)
     if stack:
         return places.choose(stack).describe()
-    if _torch.error_kind(error) == "constraint_violation":
+    if _torch_errors.error_kind(error) == "constraint_violation":
         for place, text in _torch_places.specialising_places(error):
             pinned = guard_places.kept(place).describe()
             if pinned.user is not None:
@@ -55,3 +57,10 @@ def skipped(reason: str) -> CompileError:
     """Describe a frame that Dynamo decided to leave alone, by the first line of its reason."""
     first = reason.partition("\n")[0]
     return CompileError(kind="unsupported", type="skip", message=describe.shorten(first, _LONGEST))
+
+
+def refused() -> CompileError:
+    """Describe a call that a stance refused; what would have caused the compilation is told beside it."""
+    return CompileError(
+        kind="recompile_forbidden", type="RuntimeError", message="the stance forbids what no cache entry serves"
+    )

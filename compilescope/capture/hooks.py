@@ -1,27 +1,49 @@
-"""What is watched beside ``_compile``: which functions are traced inline, and which frames Dynamo declines.
+"""What is watched beside ``_compile``: which functions are traced inline, and which frames Dynamo declines or refuses.
 
-Both sit on the path of a compilation, never on that of a call that a cache entry serves.
+All of it sits on the path of a compilation, never on that of a call that a cache entry serves. Each patch
+stands in for a function that answers at once: none is on the stack while Dynamo translates or asks who called it.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 import threading
 from dataclasses import dataclass, field
-from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from compilescope.capture import _torch, _torch_places, guard_places
+from compilescope.capture import _torch, _torch_places, _torch_seams, guard_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
+
+NO_TENSOR: Final = "no tensor-related objects found in frame"
+"""Why torch leaves most frames alone, in its own words; 2.11 does not say it."""
 
 
 @dataclass(slots=True)
 class Traced:
-    """What one ``_compile`` call traced: code objects that went inline, and why it gave the frame up."""
+    """What one ``_compile`` call traced: code objects that went inline, and why it gave the frame up.
+
+    Dynamo begins a new round of tracing after each graph break that it found.
+    """
 
     inlined: list[CodeType] = field(default_factory=list)
+    given_up: list[CodeType] = field(default_factory=list)
+    """Traced inline in an earlier round."""
     skipped: str | None = None
+
+    def begin_round(self) -> None:
+        """Forget what the last round traced inline, as Dynamo does."""
+        self.given_up += self.inlined
+        self.inlined.clear()
+
+    @property
+    def left_out(self) -> tuple[CodeType, ...]:
+        """The functions that an earlier round traced inline, and the last one did not."""
+        kept = {id(code) for code in self.inlined}
+        return tuple({id(code): code for code in self.given_up if id(code) not in kept}.values())
 
 
 class Tracing(threading.local):
@@ -30,6 +52,8 @@ class Tracing(threading.local):
     def __init__(self) -> None:
         super().__init__()
         self._open: list[Traced] = []
+        self.told: int | None = None
+        """Identity of the frame whose ``_compile`` call has just ended; its return value is no news."""
 
     def begin(self) -> None:
         """Open a call."""
@@ -45,17 +69,15 @@ class Tracing(threading.local):
         return self._open[-1] if self._open else None
 
 
-class _Patch:
-    """One attribute of a class or a module, replaced by a wrapper and put back."""
+class Patch:
+    """One attribute of a class or module, replaced by a wrapper and put back."""
 
-    def __init__(
-        self, owner: type | ModuleType, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-    ) -> None:
+    def __init__(self, owner: object, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         self._owner = owner
         self._name = name
         self._inherited = name not in vars(owner)
         self._original: Callable[..., Any] = getattr(owner, name)
-        self._wrapper = wrap(self._original)
+        self._wrapper = functools.wraps(self._original)(wrap(self._original))
         setattr(owner, name, self._wrapper)
 
     def undo(self) -> None:
@@ -69,88 +91,107 @@ class _Patch:
 
 
 class Hooks:
-    """Installs and removes the watchers. ``on_decline`` hears of each frame that was declined, with the reason."""
+    """Installs and removes the watchers.
 
-    def __init__(self, on_decline: Callable[[CodeType, str], None]) -> None:
+    Args:
+        on_decline: hears of each frame that was left to run eager, with the reason.
+        on_refusal: hears of each frame that the stance ``fail_on_recompile`` refuses, with the backend.
+    """
+
+    def __init__(self, on_decline: Callable[[CodeType, str], None], on_refusal: Callable[[Any, object], None]) -> None:
         self.tracing = Tracing()
         self._on_decline = on_decline
+        self._on_refusal = on_refusal
         self._places = guard_places.Watch()
-        self._compiles_seen = threading.local()
-        self._patches: list[_Patch] = []
+        self._patches: list[Patch] = []
 
     def install(self) -> None:
         """Start to watch."""
+        seams = _torch_seams
         self._patches = [
-            _Patch(_torch.ROOT_TRANSLATOR, "__init__", self._on_root),
-            _Patch(_torch.INLINE_TRANSLATOR, "__init__", self._on_inline),
-            _Patch(_torch.SKIP_FRAME, "__init__", self._on_skip),
-            _Patch(_torch.FRAME_HANDLER, "__call__", self._on_frame),
-            _Patch(_torch.FRAME_CONVERTER, "__call__", self._on_convert),
-            _Patch(_torch_places.GUARD_BUILDER, "__init__", self._places.building),
-            _Patch(_torch_places.GUARD_WRITER, _torch_places.GUARD_WRITER_NAME, self._places.writing),
-            _Patch(_torch_places.SHAPE_PLACE, "__init__", self._places.asking),
+            Patch(seams.SPECULATION_LOG, "restart", self._at_round),
+            Patch(seams.SYMBOLIC_CONVERT, "cleaned_instructions", self._at_inline),
+            Patch(seams.SKIP_FRAME, "__init__", self._at_skip),
+            Patch(seams.CONVERT_FRAME, "has_tensor_in_frame", self._at_tensor_check),
+            Patch(seams.CONVERT_FRAME, "format_error_msg", self._at_swallowed_error),
+            Patch(_torch_places.GUARD_BUILDER, "__init__", self._places.building),
+            Patch(_torch_places.GUARD_WRITER, _torch_places.GUARD_WRITER_NAME, self._places.writing),
+            Patch(_torch_places.SHAPE_PLACE, "__init__", self._places.asking),
         ]
+        if seams.SAYS_WHY_IT_SKIPS:
+            self._patches.append(Patch(seams.FRAME_HANDLER, "_handle_skip", self._at_answer))
+        else:
+            self._patches += [Patch(seams.CONVERT_FRAME, name, self._at_mode_check) for name in seams.MODE_CHECKS]
 
     def remove(self) -> None:
         """Stop to watch, and put everything back."""
         while self._patches:
             self._patches.pop().undo()
 
-    def _on_root(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(translator: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (Dynamo's arguments)
-            # Tracing starts anew after each graph break that it found: only the last round counts.
+    def _at_round(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def restart(log: Any) -> Any:  # noqa: ANN401 (Dynamo's)
             if self.tracing.current is not None:
-                self.tracing.current.inlined.clear()
-            original(translator, *args, **kwargs)
+                self.tracing.current.begin_round()
+            return original(log)
 
-        return init
+        return restart
 
-    def _on_inline(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(translator: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (Dynamo's arguments)
+    def _at_inline(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def cleaned_instructions(code: CodeType, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (Dynamo's)
             if self.tracing.current is not None:
-                given = (*args, *kwargs.values())
-                self.tracing.current.inlined.extend(value for value in given if isinstance(value, CodeType))
-            original(translator, *args, **kwargs)
+                self.tracing.current.inlined.append(code)
+            return original(code, *args, **kwargs)
 
-        return init
+        return cleaned_instructions
 
-    def _on_skip(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(error: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (Dynamo's arguments)
+    def _at_skip(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(error: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (Dynamo's)
             if self.tracing.current is not None and args:
                 self.tracing.current.skipped = str(args[0])
             original(error, *args, **kwargs)
 
         return init
 
-    def _on_frame(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(handler: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (Dynamo's arguments)
-            before = self._seen()
-            result = original(handler, frame, *args, **kwargs)
-            if self._seen() == before and _torch.guard_manager(result) is None:
-                self._decline(frame.f_code, _torch.skip_reason(result))
-            return result
+    def _at_tensor_check(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def has_tensor_in_frame(frame: Any) -> bool:  # noqa: ANN401 (a C object without a Python type)
+            has_tensor = bool(original(frame))
+            caller = sys._getframe(1)  # noqa: SLF001 (who asks decides what the answer leads to)
+            if has_tensor and caller.f_code is _torch_seams.REFUSER:
+                self._on_refusal(frame, caller.f_locals["callback"])
+            elif not has_tensor and caller.f_code is _torch_seams.CONVERTER and not _torch_seams.SAYS_WHY_IT_SKIPS:
+                self._on_decline(frame.f_code, NO_TENSOR)
+            return has_tensor
 
-        return call
+        return has_tensor_in_frame
 
-    def _on_convert(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(converter: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (Dynamo's arguments)
-            before = self._seen()
-            try:
-                return original(converter, frame, *args, **kwargs)
-            except Exception as error:
+    def _at_swallowed_error(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def format_error_msg(error: Exception, code: CodeType, record: Any, frame: Any, *args: Any) -> Any:  # noqa: ANN401 (Dynamo's)
+            self.tracing.told = id(frame)
+            if not _torch_seams.came_from_compile(error):
                 # Refused before _compile was called at all, as generators are.
-                if self._seen() == before:
-                    self._on_decline(frame.f_code, str(error).partition("\n")[0])
-                raise
+                self._on_decline(code, str(error).partition("\n")[0])
+            return original(error, code, record, frame, *args)
 
-        return call
+        return format_error_msg
 
-    def note_compile(self) -> None:
-        """Count a ``_compile`` call of this thread, so that a frame that led to none is known as declined."""
-        self._compiles_seen.count = self._seen() + 1
+    def _at_answer(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def handle_skip(handler: Any, result: Any, frame: Any) -> Any:  # noqa: ANN401 (Dynamo's)
+            told, self.tracing.told = self.tracing.told == id(frame), None
+            if not told and _torch.guard_manager(result) is None:
+                self._decline(frame.f_code, _torch.skip_reason(result))
+            return original(handler, result, frame)
 
-    def _seen(self) -> int:
-        return getattr(self._compiles_seen, "count", 0)
+        return handle_skip
+
+    def _at_mode_check(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def is_in_mode(*args: Any, **kwargs: Any) -> bool:  # noqa: ANN401 (Dynamo's)
+            answer = bool(original(*args, **kwargs))
+            caller = sys._getframe(1)  # noqa: SLF001 (who asks decides what the answer leads to)
+            if answer and caller.f_code is _torch_seams.HANDLER:
+                self._decline(_torch_seams.handled(caller.f_locals).f_code, None)
+            return answer
+
+        return is_in_mode
 
     def _decline(self, code: CodeType, reason: str | None) -> None:
         if _torch.is_skip_listed(code):

@@ -8,8 +8,8 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Self
 
-import msgspec
 import torch
+from msgspec.structs import replace
 
 from compilescope._version import __version__
 from compilescope.capture import _torch, breaks, describe, fallbacks
@@ -190,6 +190,7 @@ class Recorder:
                 owner=attempt.owner,
                 error=attempt.error,
                 recompile=_recompile(attempt, current),
+                raised=attempt.propagates,
             )
 
     def _meta(self) -> Meta:
@@ -210,7 +211,7 @@ class Recorder:
 def _recompile(attempt: Attempt, current: Mapping[str, str]) -> Recompile | None:
     if not attempt.is_recompile:
         return None
-    entries = tuple(msgspec.structs.replace(miss, id=current.get(miss.id, miss.id)) for miss in attempt.misses)
+    entries = tuple(replace(miss, id=current.get(miss.id, miss.id)) for miss in attempt.misses)
     return Recompile(entries=entries)
 
 

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from compilescope.capture import _torch
+from compilescope.capture import _torch, _torch_seams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,21 +55,48 @@ class Eager:
     calls: int
 
 
+class _CountedCall:
+    """The ``__call__`` of a counted graph: counts as it is looked up, and is off the stack when the graph runs."""
+
+    def __get__(self, counted: _CountedGraph, owner: type) -> Callable[..., Any]:
+        if counted.counter.active:
+            counted.slot.runs[counted.slot.condition] += 1
+        return counted.graph
+
+
 class _CountedGraph:
     """A compiled graph that counts its runs. Stands under the graph's global name."""
 
+    __call__ = _CountedCall()
+
     def __init__(self, graph: Callable[..., Any], counter: RunCounter, slot: _Slot) -> None:
         self.graph = graph
-        self._counter = counter
-        self._slot = slot
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (the graph's own)
-        if self._counter.active:
-            self._slot.runs[self._slot.condition] += 1
-        return self.graph(*args, **kwargs)
+        self.counter = counter
+        self.slot = slot
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (the graph's own)
         return getattr(self.graph, name)
+
+
+class _CallOfCallback:
+    """The ``__call__`` of what a call of a compiled callable passes through; off the stack when torch's own runs."""
+
+    def __get__(self, counted: _CountedCallback, owner: type) -> Callable[..., Any]:
+        # The function that asks is compile_wrapper, whose free variable fn is what was compiled.
+        caller = sys._getframe(1)  # noqa: SLF001 (the only way to see the caller)
+        if counted.counter.active and caller.f_code.co_name == "compile_wrapper":
+            counted.counter.note_call(caller.f_locals["fn"])
+        return counted.original
+
+
+class _CountedCallback:
+    """Counts calls where torch chooses the callback for one. Stands under the name of torch's function."""
+
+    __call__ = _CallOfCallback()
+
+    def __init__(self, original: Callable[..., Any], counter: RunCounter) -> None:
+        self.original = original
+        self.counter = counter
 
 
 class RunCounter:
@@ -80,25 +107,18 @@ class RunCounter:
         # By identity: two bodies that read alike are equal, and hashing one is slow. The slot keeps it alive.
         self._slots: dict[int, _Slot] = {}
         self._called: dict[int, _Slot] = {}
+        self._passed_over: dict[int, tuple[CodeType, bool]] = {}
         self._counted: list[tuple[dict[str, Any], str, _CountedGraph]] = []
-        self._original: Callable[..., Any] | None = None
-        self._installed: Callable[..., Any] | None = None
+        self._installed: _CountedCallback | None = None
 
     def install(self) -> None:
         """Start to count."""
-        # A graph is called from a frame that Dynamo watches, and so is what counts it.
-        _torch.never_compile(_CountedGraph.__call__)
-        with _torch.INSTALL_LOCK:
-            original = _torch.get_callback_filter()
-
-            def count(callback: object) -> object:
-                # The frame above is compile_wrapper, whose free variable fn is what was compiled.
-                if self.active:
-                    self._note_call(sys._getframe(1))  # noqa: SLF001 (the only way to see the caller)
-                return original(callback)
-
-            self._original, self._installed, self.active = original, count, True
-            _torch.set_callback_filter(count)
+        # A graph is called from a frame that Dynamo watches, and so is what counts its runs.
+        _torch_seams.never_compile(_CountedCall.__get__)
+        with _torch_seams.INSTALL_LOCK:
+            self._installed = _CountedCallback(_torch_seams.get_callback_filter(), self)
+            self.active = True
+            _torch_seams.set_callback_filter(self._installed)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -111,26 +131,25 @@ class RunCounter:
 
     def remove(self) -> None:
         """Stop to count, and put everything back that is still ours."""
-        with _torch.INSTALL_LOCK:
+        with _torch_seams.INSTALL_LOCK:
             self.active = False
-            if self._original is not None and _torch.get_callback_filter() is self._installed:
-                _torch.set_callback_filter(self._original)
+            if self._installed is not None and _torch_seams.get_callback_filter() is self._installed:
+                _torch_seams.set_callback_filter(self._installed.original)
             for namespace, name, counted in self._counted:
                 if namespace.get(name) is counted:
                     namespace[name] = counted.graph
             self._counted.clear()
 
-    def _note_call(self, caller: Any) -> None:  # noqa: ANN401 (a frame)
-        if caller.f_code.co_name != "compile_wrapper":
-            return
-        function = caller.f_locals["fn"]
-        code = _torch.target_code(function)
+    def note_call(self, called: object) -> None:
+        """Count a call of what a compiled callable was compiled from."""
+        function: Any = _torch.compiled_function(called, self._is_passed_over)
+        code = getattr(function, "__code__", None)
         if code is None:
             return
         slot = self._called.get(id(code))
         if slot is None:
             slot = self._called[id(code)] = self._slot(code)
-            self._count_older_graphs(slot, function)
+            self._count_older_graphs(slot, function.__globals__)
         condition = _condition()
         if condition != slot.condition:
             slot.enter(condition)
@@ -139,8 +158,13 @@ class RunCounter:
     def _slot(self, code: CodeType) -> _Slot:
         return self._slots.setdefault(id(code), _Slot(code))
 
-    def _count_older_graphs(self, slot: _Slot, function: object) -> None:
-        namespace = _torch.globals_of(function)
+    def _is_passed_over(self, code: CodeType) -> bool:
+        known = self._passed_over.get(id(code))
+        if known is None:
+            known = self._passed_over[id(code)] = (code, _torch.is_passed_over(code))
+        return known[1]
+
+    def _count_older_graphs(self, slot: _Slot, namespace: dict[str, Any]) -> None:
         for name in _torch.graphs_of(slot.code):
             self._count_graph(slot, name, namespace)
 

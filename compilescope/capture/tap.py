@@ -1,4 +1,7 @@
-"""The tap: stands in the place of ``convert_frame._compile``, and tells listeners what each call did.
+"""The tap: stands at ``convert_frame._compile``, and tells listeners what each call did.
+
+It stands in the place of ``convert_frame.compile_context``, which is entered around each call: so it is there before
+and after, and no frame of it is on the stack between (``_torch_seams`` says why that matters).
 
 There is at most one, however many recorders listen: the guards of a frame are examined once. It is
 found again through torch itself, so no global of ours changes, and it goes when its last listener goes.
@@ -7,18 +10,32 @@ found again through torch itself, so no global of ours changes, and it goes when
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from compilescope.capture import _torch, breaks, compiled_for, describe, failures, guard_tree, guards, misses
+from compilescope.capture import (
+    _torch,
+    _torch_errors,
+    _torch_seams,
+    breaks,
+    compiled_for,
+    describe,
+    failures,
+    guard_tree,
+    guards,
+    misses,
+)
 from compilescope.capture.hooks import Hooks, Traced
+from compilescope.capture.refusals import UnguardedStance
 from compilescope.record import CompileError, EntryMiss, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from traceback import FrameSummary
+    from types import CodeType, TracebackType
 
     from compilescope.capture.call import CompileCall, Entry
 
@@ -47,6 +64,8 @@ class Attempt:
     """Where the compiled graph stands under the name ``graph``; a module's namespace, which lives anyway."""
     breaks: tuple[breaks.BreakEvent, ...] = ()
     inlined: tuple[CodeType, ...] = ()
+    left_out: tuple[CodeType, ...] = ()
+    """Functions that a graph break stands in, so that they are called from outside the graph."""
 
 
 class Listener(Protocol):
@@ -71,40 +90,59 @@ class _Before:
     started: float = field(default_factory=time.perf_counter)
 
 
+class _Watch:
+    """Stands around one call of ``_compile``: is entered and has returned before it, and is left after it.
+
+    It finds what ``_compile`` is called with, and what it returns, among the locals of the function
+    that calls it, so that no frame of ours stands below. It keeps neither, nor that function's frame.
+    """
+
+    def __init__(self, tap: Tap, inner: Any) -> None:  # noqa: ANN401 (torch's context manager)
+        self._tap = tap
+        self._inner = inner
+        self._before: _Before | None = None
+
+    def __enter__(self) -> object:
+        entered = self._inner.__enter__()
+        self._before = self._tap.look(sys._getframe(1).f_locals)  # noqa: SLF001 (the caller of _compile)
+        return entered
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> bool:
+        before, self._before = self._before, None
+        if before is not None:
+            self._tap.tell(before, sys._getframe(1).f_locals, error)  # noqa: SLF001 (the caller of _compile)
+        return bool(self._inner.__exit__(kind, error, tb))
+
+
 class Tap:
     """The callable that is installed. ``original`` is what it replaced."""
 
     def __init__(self, original: Callable[..., Any]) -> None:
         self.original = original
         self._listeners: list[Listener] = []
-        self._hooks = Hooks(self._on_declined_frame)
+        self._hooks = Hooks(self._on_declined_frame, self._on_refused_frame)
+        self._unguarded = UnguardedStance(self._on_refused_frame)
         # For as long as an entry lives: its guard manager is the key, and is not kept alive by it.
         self._compiled_for: WeakKeyDictionary[Any, compiled_for.CompiledFor] = WeakKeyDictionary()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (the signature differs between versions)
-        """Compile as torch would, and tell the listeners."""
-        if not self._listeners:
-            return self.original(*args, **kwargs)
-        before = self._look(args, kwargs)
-        self._hooks.note_compile()
-        self._hooks.tracing.begin()
-        try:
-            result = self.original(*args, **kwargs)
-        except BaseException as error:
-            self._hooks.tracing.end()
-            self._tell(_failed(before, error))
-            raise
-        self._tell(_finished(before, result, self._hooks.tracing.end()))
-        self._note_entry(before.call, result)
-        return result
+    def __call__(self, context: object) -> Any:  # noqa: ANN401 (a context manager of torch's)
+        """Return what torch would enter, and around a call of ``_compile`` one of ours about it."""
+        inner = self.original(context)
+        if self._listeners and sys._getframe(1).f_code is _torch_seams.CONVERTER:  # noqa: SLF001 (who enters it decides)
+            return _Watch(self, inner)
+        return inner
 
-    def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Before:
-        call = _torch.read_call(self.original, args, kwargs)
-        known = self._compiled_for
-        misses = tuple(_examine(entry, call, known.get(entry.manager)) for entry in call.entries if call.has_entry)
+    def look(self, converter: Mapping[str, Any]) -> _Before:
+        """Note what ``_compile`` is about to be called with."""
+        call = _torch.read_call(converter)
+        before = self._before(call)
+        self._hooks.tracing.begin()
+        return before
+
+    def _before(self, call: CompileCall) -> _Before:
         return _Before(
             call=call,
-            misses=misses,
+            misses=tuple(self._examine(entry, call) for entry in call.entries) if call.has_entry else (),
             owner=describe.owner(call.code, call.locals),
             breaks=_torch.break_count(),
             dynamic=_torch.dynamic_setting(),
@@ -118,6 +156,23 @@ class Tap:
         with contextlib.suppress(Exception):
             self._compiled_for[manager] = compiled_for.note(manager, call.locals)
 
+    def _examine(self, entry: Entry, call: CompileCall) -> EntryMiss:
+        try:
+            return guards.examine(entry, call, self._compiled_for.get(entry.manager))
+        except Exception as error:  # noqa: BLE001 (explaining must never break the user's compilation; the doubt is recorded)
+            text = f"compilescope could not examine this entry: {type(error).__name__}: {describe.shorten(str(error))}"
+            return EntryMiss(id=entry.id, failing=(misses.unknown(text),), unconfirmed=text)
+
+    def tell(self, before: _Before, converter: Mapping[str, Any], error: BaseException | None) -> None:
+        """Tell the listeners what ``_compile`` returned, or raised."""
+        traced = self._hooks.tracing.end()
+        if error is not None:
+            self._tell(_failed(before, error, traced, alone=_torch.compiles_alone(converter)))
+            return
+        self._hooks.tracing.told = id(_torch_seams.handled(converter))
+        self._tell(_finished(before, converter["result"], traced))
+        self._note_entry(before.call, converter["result"])
+
     def _tell(self, attempt: Attempt) -> None:
         for listener in tuple(self._listeners):
             listener.on_attempt(attempt)
@@ -126,20 +181,25 @@ class Tap:
         for listener in tuple(self._listeners):
             listener.on_decline(code, reason)
 
+    def _on_refused_frame(self, frame: Any, backend: object) -> None:  # noqa: ANN401 (a C object without a Python type)
+        before = self._before(_torch.refused_call(frame, backend))
+        self._tell(_attempt(before, "refused", 0.0, error=failures.refused(), propagates=True))
+
     # --- coming and going -------------------------------------------------------------------------
 
     @classmethod
     def join(cls, listener: Listener) -> Tap:
         """Add a listener to the tap that stands, or to a new one."""
-        with _torch.INSTALL_LOCK:
-            current = _torch.get_compile()
+        with _torch_seams.INSTALL_LOCK:
+            current = _torch_seams.get_compile_context()
             if isinstance(current, cls):
                 tap = current
             else:
                 tap = cls(current)
-                _torch.set_compile(tap)
+                _torch_seams.set_compile_context(tap)
             if not tap._listeners:
                 tap._hooks.install()
+                tap._unguarded.install()
             tap._listeners.append(listener)
         return tap
 
@@ -148,22 +208,15 @@ class Tap:
 
         Where somebody has wrapped the tap meanwhile, it stays below and passes calls on untouched.
         """
-        with _torch.INSTALL_LOCK:
+        with _torch_seams.INSTALL_LOCK:
             if listener in self._listeners:
                 self._listeners.remove(listener)
             if self._listeners:
                 return
+            self._unguarded.remove()
             self._hooks.remove()
-            if _torch.get_compile() is self:
-                _torch.set_compile(self.original)
-
-
-def _examine(entry: Entry, call: CompileCall, known: compiled_for.CompiledFor | None) -> EntryMiss:
-    try:
-        return guards.examine(entry, call, known)
-    except Exception as error:  # noqa: BLE001 (explaining must never break the user's compilation; the doubt is recorded)
-        text = f"compilescope could not examine this entry: {type(error).__name__}: {describe.shorten(str(error))}"
-        return EntryMiss(id=entry.id, failing=(misses.unknown(text),), unconfirmed=text)
+            if _torch_seams.get_compile_context() is self:
+                _torch_seams.set_compile_context(self.original)
 
 
 def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa: ANN401 (a C object)
@@ -183,19 +236,36 @@ def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa:
         f_globals=before.call.globals,
         breaks=tuple(breaks.resumed_events(before.breaks)),
         inlined=tuple(traced.inlined),
+        left_out=_called_alone(traced, [stack for _, stack in _torch.breaks_since(before.breaks)]),
     )
 
 
-def _failed(before: _Before, error: BaseException) -> Attempt:
+def _failed(before: _Before, error: BaseException, traced: Traced, *, alone: bool) -> Attempt:
     seconds = time.perf_counter() - before.started
+    noted = _torch.breaks_since(before.breaks)
+    propagates = _torch_errors.propagates(error, alone=alone)
+    stacks = [stack for _, stack in noted] + ([] if propagates else [_torch_errors.user_stack(error)])
     return _attempt(
         before,
-        "limit" if _torch.is_recompile_limit(error) else "failed",
+        _outcome(error),
         seconds,
         error=failures.describe_error(error),
-        propagates=_torch.propagates(error, fullgraph=before.call.fullgraph),
+        propagates=propagates,
         breaks=(*breaks.resumed_events(before.breaks), *breaks.events_of(error)),
+        left_out=_called_alone(traced, stacks),
     )
+
+
+def _outcome(error: BaseException) -> Outcome:
+    if _torch_errors.is_recompile_limit(error):
+        return "limit"
+    return "refused" if _torch_errors.error_kind(error) == "recompile_forbidden" else "failed"
+
+
+def _called_alone(traced: Traced, stacks: Iterable[Sequence[FrameSummary]]) -> tuple[CodeType, ...]:
+    """Return the functions that held a break, or called what did: they were called from outside the graph."""
+    lines = [frame for stack in stacks for frame in stack[1:]]
+    return tuple(code for code in traced.left_out if any(_torch_errors.holds(code, frame) for frame in lines))
 
 
 def _attempt(before: _Before, outcome: Outcome, seconds: float, **facts: Any) -> Attempt:  # noqa: ANN401 (fields of Attempt)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from compilescope.capture import _torch, describe
+from compilescope.capture import _torch, describe, fallbacks
 from compilescope.errors import UsageError
 from compilescope.record import Target, TargetStatus
 
@@ -157,7 +157,8 @@ class TargetBook:
             return "inlined"
         if self._served_from_cache(selector):
             return "cached"
-        if own or selector.disabled or any(selector.matches(code) for code in self._declined):
+        left_alone = (*self._declined, *fallbacks.never_looked_at(self.attempts, self._declined))
+        if own or selector.disabled or any(selector.matches(code) for code in left_alone):
             return "skipped"
         return "never_reached"
 

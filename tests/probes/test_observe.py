@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import Tensor
-from torch._dynamo import convert_frame, eval_frame
-from torch._dynamo.symbolic_convert import InliningInstructionTranslator, InstructionTranslator
+from torch._dynamo import convert_frame, decorators, eval_frame, symbolic_convert
 
 import compilescope
 from compilescope.storage import to_json
@@ -27,17 +26,28 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
+PLACES = (
+    (convert_frame, "_compile"),
+    (convert_frame, "compile_context"),
+    (convert_frame, "format_error_msg"),
+    (convert_frame, "has_tensor_in_frame"),
+    (convert_frame.CatchErrorsWrapper, "__call__"),
+    (convert_frame.ConvertFrame, "__call__"),
+    (convert_frame.ConvertFrameAssert, "__call__"),
+    (symbolic_convert, "cleaned_instructions"),
+    (symbolic_convert.SpeculationLog, "restart"),
+    (symbolic_convert.InstructionTranslator, "__init__"),
+    (symbolic_convert.InliningInstructionTranslator, "__init__"),
+    (torch._dynamo.exc.SkipFrame, "__init__"),
+    (eval_frame, "_callback_from_stance"),
+    (eval_frame, "set_skip_guard_eval_unsafe"),
+    (decorators, "_set_stance"),
+)
+
+
 def replaced() -> tuple[object, ...]:
-    """Return what `observe` may stand in the place of."""
-    return (
-        convert_frame._compile,
-        eval_frame._callback_from_stance,
-        InstructionTranslator.__init__,
-        InliningInstructionTranslator.__init__,
-        convert_frame.CatchErrorsWrapper.__call__,
-        convert_frame.ConvertFrameAssert.__call__,
-        torch._dynamo.exc.SkipFrame.__init__,
-    )
+    """Return what `observe` may stand in the place of, and what it must not."""
+    return tuple(getattr(owner, name) for owner, name in PLACES)
 
 
 def scaler() -> Callable[[Tensor], Tensor]:
@@ -56,6 +66,30 @@ def test_torch_is_as_before_when_the_block_ends(count_runs: bool) -> None:  # no
     with compilescope.observe(count_runs=count_runs):
         assert replaced() != before
         compiled(torch.ones(3))
+    assert replaced() == before
+
+
+def test_nothing_that_translates_is_replaced() -> None:
+    translating = (
+        convert_frame._compile,
+        convert_frame.CatchErrorsWrapper.__call__,
+        convert_frame.ConvertFrame.__call__,
+        convert_frame.ConvertFrameAssert.__call__,
+        symbolic_convert.InstructionTranslator.__init__,
+        symbolic_convert.InliningInstructionTranslator.__init__,
+    )
+    with compilescope.observe(count_runs=True):
+        assert [one for one in translating if one not in replaced()] == []
+
+
+def test_torch_is_as_before_when_a_stance_that_skips_guards_outlives_the_block() -> None:
+    before = replaced()
+    with compilescope.observe():
+        stance = torch.compiler.set_stance(skip_guard_eval_unsafe=True)
+        stance.__enter__()
+        assert replaced() != before
+    assert replaced() == before
+    stance.__exit__(None, None, None)
     assert replaced() == before
 
 
