@@ -57,7 +57,9 @@ def _one(group: Sequence[Failure]) -> Failure:
     order = {kind: index for index, kind in enumerate((*_DIRECT, *_RELATIONS))}
     # Of a view its own size says more than that of the tensor behind it.
     told = min(group, key=lambda failure: (order.get(failure.kind or "", 0), "._base" in failure.source))
-    others = dict.fromkeys(failure.source for failure in group if failure.source != told.source)
+    # A relation in which the changed size stands is counted, and not named: it is not another thing that changed.
+    alike = [failure for failure in group if failure.kind == told.kind]
+    others = dict.fromkeys(failure.source for failure in alike if failure.source != told.source)
     return replace(told, places=len(group), also=tuple(others))
 
 

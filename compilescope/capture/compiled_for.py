@@ -166,8 +166,9 @@ def note(manager: Any, f_locals: dict[str, Any]) -> CompiledFor:  # noqa: ANN401
         value = node.value(scope)
         if value is guard_tree.MISSING or value is guard_tree.UNSEEN or node.parent is None:
             continue
-        if members.is_namespace(node.source):
+        if members.is_namespace(node.source) and isinstance(value, dict):
             # What it holds is guarded name by name.
+            values[node.source] = Noted("", "dict", length=len(value))
             continue
         noted = note_value(value)
         values[node.source] = replace(noted, parts=metadata.parts_of(value)) if _guards_metadata(node) else noted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ MISSING: Final = _Unreached()
 UNSEEN: Final = _Unreached()
 """We do not know how to reach it, so nothing is said about it or about what lies below."""
 _UNASKED: Final = _Unreached()
+_ATTRIBUTE: Final = re.compile(r"GetAttrGuardAccessor\((\w+)\)")
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +62,7 @@ class Node:
     def _below(self) -> Iterator[Node]:
         manager = self.manager
         for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
-            yield Node(child, child.get_source(), self, accessor)
+            yield Node(child, _source_of(child, self, accessor), self, accessor)
         if self.is_dict:
             for index, (key, value) in manager.get_key_value_managers().items():
                 if key is not None:
@@ -91,6 +93,13 @@ class Node:
         if self._value is _UNASKED:
             self._value = scope["L"] if self.parent is None else _reach(self, self.parent.value(scope), scope)
         return self._value
+
+
+def _source_of(child: Any, parent: Node, accessor: Any) -> str:  # noqa: ANN401 (C objects)
+    """Return a child's source; where ``hasattr`` was asked, torch gives the attribute's node that of its owner."""
+    source = str(child.get_source())
+    attribute = _ATTRIBUTE.fullmatch(accessor.repr()) if source == parent.source else None
+    return source if attribute is None else f"{source}.{attribute[1]}"
 
 
 def tree(manager: Any) -> Node:  # noqa: ANN401 (version dependent)

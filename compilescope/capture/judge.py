@@ -53,37 +53,38 @@ class Judge:
 
     def accepts_only(self, nodes: Iterable[Node]) -> bool:
         """Whether these nodes and those above them accept the frame."""
-        wanted = {step.source for node in nodes for step in node.path}
+        wanted = {id(step.manager) for node in nodes for step in node.path}
         return self._accepts(wanted.__contains__)
 
     def accepts_below(self, node: Node, without: Iterable[Node] = ()) -> bool:
         """Whether a node and all below it, but for ``without`` and what lies below these, accept the frame."""
         if node.parent is None:
-            left_out = {other.source for other in without}
+            left_out = {id(other.manager) for other in without}
         else:
             path = node.path
-            onto = {step.source for step in path}
-            beside = {other.source for step in path if step.parent is not None for other in step.parent.children}
-            left_out = (beside - onto) | {other.source for other in without}
-        return self._accepts(lambda source: source not in left_out)
+            onto = {id(step.manager) for step in path}
+            beside = {id(other.manager) for step in path if step.parent is not None for other in step.parent.children}
+            left_out = (beside - onto) | {id(other.manager) for other in without}
+        return self._accepts(lambda identity: identity not in left_out)
 
     def words(self, node: Node) -> list[str]:
         """Return Dynamo's own words for what refuses the frame at a node."""
-        wanted = {step.source for step in node.path}
+        wanted = {id(step.manager) for step in node.path}
         return list(self._copy(wanted.__contains__).check_verbose(self.f_locals).verbose_code_parts)
 
     def words_without(self, nodes: Iterable[Node]) -> list[str]:
         """Return Dynamo's own words for what refuses the frame beside these nodes."""
-        left_out = {node.source for node in nodes}
-        copy = self._copy(lambda source: source not in left_out)
+        left_out = {id(node.manager) for node in nodes}
+        copy = self._copy(lambda identity: identity not in left_out)
         return list(copy.check_verbose(self.f_locals).verbose_code_parts)
 
-    def _copy(self, keep: Callable[[str], bool]) -> Any:  # noqa: ANN401 (a C object)
+    def _copy(self, keep: Callable[[int], bool]) -> Any:  # noqa: ANN401 (a C object)
+        # By identity: torch hands out one Python object for a node as long as that lives, and two nodes may have one
+        # source. The filter is asked about the root too; without it there is nothing to ask.
         root = self.root.manager
-        # The filter is asked about the root too; without it there is nothing to ask.
-        return root.clone_manager(lambda manager: manager is root or keep(manager.get_source()))
+        return root.clone_manager(lambda manager: manager is root or keep(id(manager)))
 
-    def _accepts(self, keep: Callable[[str], bool]) -> bool:
+    def _accepts(self, keep: Callable[[int], bool]) -> bool:
         copy = self._copy(keep)
         if copy.check(self.f_locals):
             return True

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import compilescope
-from compilescope.capture import _torch, _torch_places, guard_places
-from compilescope.capture.guards import _below
+from compilescope.capture import _torch, _torch_places, guard_places, guard_tree
 from models.diffusers_dits import DITS, Size
 
 if TYPE_CHECKING:
@@ -64,12 +63,9 @@ def compiled(function: Callable[..., object], *args: object, dynamic: bool | Non
 
 def leaves(manager: Any) -> Iterator[tuple[str, str, str]]:
     """Yield source, class and text of every leaf guard of an entry."""
-    pending = [manager.root]
-    while pending:
-        node = pending.pop()
-        for leaf in node.get_leaf_guards():
-            yield node.get_source(), type(leaf).__name__, leaf.verbose_code_parts()[0]
-        pending.extend(_below(node))
+    for node in guard_tree.tree(manager).walk():
+        for leaf in node.manager.get_leaf_guards():
+            yield node.source, type(leaf).__name__, leaf.verbose_code_parts()[0]
 
 
 def shapes(manager: Any) -> list[str]:
