@@ -20,7 +20,7 @@ import compilescope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_ADDRESS = re.compile(r"0x[0-9a-f]+|\d{12,}")
 _NOTED = (
     "compile_id",
     "co_name",
@@ -92,7 +92,7 @@ def trail(program: Callable[[], object], *, observed: bool) -> Trail:
 
 
 def plain(value: object) -> Any:
-    """Return a value that can be compared: tensors as lists, text without addresses."""
+    """Return a value that can be compared: tensors as lists, text without addresses and numbers of graphs."""
     if isinstance(value, torch.Tensor):
         shown = value.detach()
         return (str(value.dtype), tuple(value.shape), str(shown) if value.is_meta else shown.reshape(-1).tolist())
@@ -102,7 +102,7 @@ def plain(value: object) -> Any:
         return sorted(plain(one) for one in value)
     if isinstance(value, dict):
         return {plain(name): plain(one) for name, one in value.items()}
-    return value if isinstance(value, int | float | None) else _NUMBERED.sub("fn", _ADDRESS.sub("0x", str(value)))
+    return value if isinstance(value, int | float | None) else _NUMBERED.sub("fn", _ADDRESS.sub("address", str(value)))
 
 
 @contextlib.contextmanager

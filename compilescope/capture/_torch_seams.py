@@ -51,7 +51,6 @@ HANDLER: Final = _code_of(convert_frame.CatchErrorsWrapper.__call__)
 """Is asked first whether a frame is to be compiled."""
 REFUSER: Final = _nested(_code_of(eval_frame._callback_from_stance), "fail_callback")
 """Raises under the stance ``fail_on_recompile``."""
-_COMPILE: Final = _code_of(convert_frame._compile)
 _SKIPPED_GUARDS: Final = "skip_guard_eval_unsafe"
 
 
@@ -93,8 +92,9 @@ def handled(caller: Mapping[str, Any]) -> Any:  # noqa: ANN401 (a C object witho
 
 
 def came_from_compile(error: BaseException) -> bool:
-    """Whether an error was raised inside ``_compile``."""
-    return any(step.tb_frame.f_code is _COMPILE for step in _steps(error.__traceback__))
+    """Whether an error was raised inside ``_compile``, which somebody may have wrapped when this file was imported."""
+    codes = [step.tb_frame.f_code for step in _steps(error.__traceback__)]
+    return any(code.co_name == "_compile" and code.co_filename == convert_frame.__file__ for code in codes)
 
 
 def refused_unguarded(error: BaseException | None, caller: Any) -> bool:  # noqa: ANN401 (a Python frame)

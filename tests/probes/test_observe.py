@@ -224,6 +224,33 @@ def test_who_wrapped_the_compile_function_before_is_still_called() -> None:
         convert_frame._compile = before
 
 
+FIRST_SEEN_WRAPPED = """
+    import torch, compilescope
+    from torch._dynamo import convert_frame
+
+    def wrapper(*args, **kwargs):
+        return original(*args, **kwargs)
+
+    original, convert_frame._compile = convert_frame._compile, wrapper
+    with compilescope.observe():
+        pass
+    convert_frame._compile = original
+
+    def broken(graph, inputs):
+        raise ValueError("no")
+
+    with compilescope.observe(count_runs=True) as scope, torch._dynamo.config.patch(suppress_errors=True):
+        torch.compile(lambda image: image * 2, backend=broken)(torch.ones(3))
+    print([(fallback.kind, fallback.calls) for fallback in scope.recording.fallbacks])
+"""
+
+
+def test_who_wrapped_the_compile_function_when_it_was_first_seen_changes_nothing_later() -> None:
+    command = [sys.executable, "-c", textwrap.dedent(FIRST_SEEN_WRAPPED)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert said.strip() == "[('backend_error', 1)]"
+
+
 def test_two_threads_compile_and_each_compilation_is_recorded_once() -> None:
     def left(image: Tensor) -> Tensor:
         return image.sin()
