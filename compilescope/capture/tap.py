@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from compilescope.capture import _torch, breaks, describe, failures, guards, misses
+from compilescope.capture import _torch, breaks, describe, failures, guards, misses, stack_slots
 from compilescope.capture.hooks import Hooks, Traced
 from compilescope.record import CompileError, EntryMiss, Outcome
 
@@ -35,6 +35,7 @@ class Attempt:
     dynamic: bool | None
     owner: str | None
     resumes: CodeType | None
+    resumption: stack_slots.Resumption | None
     propagates: bool
     """Whether the user sees the error, so that no eager run follows."""
     guards: int | None = None
@@ -167,7 +168,7 @@ def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa:
         operators=_torch.operators_of(before.call.compile_id),
         graph=_torch.graph_name(result),
         f_globals=before.call.globals,
-        breaks=tuple(breaks.resumed_events(before.breaks)),
+        breaks=tuple(breaks.resumed_events(before.breaks, before.call.code)),
         inlined=tuple(traced.inlined),
     )
 
@@ -178,9 +179,9 @@ def _failed(before: _Before, error: BaseException) -> Attempt:
         before,
         "limit" if _torch.is_recompile_limit(error) else "failed",
         seconds,
-        error=failures.describe_error(error),
+        error=failures.describe_error(error, before.call.code),
         propagates=_torch.propagates(error, fullgraph=before.call.fullgraph),
-        breaks=(*breaks.resumed_events(before.breaks), *breaks.events_of(error)),
+        breaks=(*breaks.resumed_events(before.breaks, before.call.code), *breaks.events_of(error, before.call.code)),
     )
 
 
@@ -198,5 +199,6 @@ def _attempt(before: _Before, outcome: Outcome, seconds: float, **facts: Any) ->
         dynamic=before.dynamic,
         owner=before.owner,
         resumes=_torch.resumed_code(call.code),
+        resumption=stack_slots.resumption(call.code),
         **facts,
     )

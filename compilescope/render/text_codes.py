@@ -18,7 +18,7 @@ from compilescope.render.words import (
     is_relation,
     kind_of,
     place,
-    resume_line,
+    resume_names,
     roots_phrase,
     seconds,
     short_place,
@@ -64,19 +64,21 @@ class _Teller:
         self._mark_targets = mark_targets
         self._given: set[str] = set()
 
-    def blocks(self, report: CodeReport, depth: int) -> Iterator[Block]:
+    def blocks(self, report: CodeReport, depth: int, name: str | None = None) -> Iterator[Block]:
         pad = "  " * (depth + 1)
         groups = report.groups
         shown = groups[: self._detail.groups]
-        lines = [_header(report, pad, mark=self._mark_targets and report.target, full=self._detail.causes is None)]
+        mark = self._mark_targets and report.target
+        lines = [_header(report, name, pad, mark=mark, full=self._detail.causes is None)]
         lines += [line for group in shown for line in self._group(group, pad + "  ")]
         hidden = sum(len(group.members) for group in groups[len(shown) :])
         if hidden:
             lines.append(styled(pad, (f"  ... {count(hidden, 'more recompile')}: -v shows all", "yellow")))
         lines += [line for group in report.errors[: self._detail.groups] for line in self._error(group, pad + "  ")]
         yield Block(tuple(lines), weight=len(report.recompiles))
+        names = resume_names([child.code for child in report.children])
         for child in report.children:
-            yield from self.blocks(child, depth + 1)
+            yield from self.blocks(child, depth + 1, names.get(child.code.id))
 
     def _group(self, group: RecompileGroup, pad: str) -> Iterator[Line]:
         many = f" x{len(group.members)}" if len(group.members) > 1 else ""
@@ -151,10 +153,9 @@ class _Teller:
             yield self._where(error.where, pad + " " * _HEAD)
 
 
-def _header(report: CodeReport, pad: str, *, mark: bool, full: bool) -> Line:
+def _header(report: CodeReport, name: str | None, pad: str, *, mark: bool, full: bool) -> Line:
     code = report.code
-    after = resume_line(code)
-    name = display_name(code) if after is None else f"resumed after line {after}"
+    name = name or display_name(code)
     where = Location(file=code.file, line=code.line)
     counted = [
         count(len(report.recompiles), "recompile") if report.recompiles and full else "",
