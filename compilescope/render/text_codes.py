@@ -93,7 +93,7 @@ class _Teller:
             notes = _notes(group) if index == 0 else ""
             yield self._cause(group, alike, pad, "and".rjust(_HEAD - 1) + " " if index else head, notes)
             if self._detail.where and cause.where is not None:
-                yield self._where(cause.where, below)
+                yield self._where(cause.where, below, cause.torch_where)
             yield from self._advice(cause, below)
         hidden = len(group.kinds) - (self._detail.causes or len(group.kinds))
         if hidden > 0:
@@ -127,9 +127,11 @@ class _Teller:
             hang=len(pad) + _HEAD + 2,
         )
 
-    def _where(self, where: Location, pad: str) -> Line:
-        path = place(where) if self._detail.causes is None else clip_path(place(where), _PATH)
-        return styled(pad, (f"at {path}", "dim"), (f": {where.text.strip()}" if where.text else "", "dim"))
+    def _where(self, where: Location, pad: str, inside: Location | None = None) -> Line:
+        full = self._detail.causes is None
+        path = place(where) if full else clip_path(place(where), _PATH)
+        torch_line = f", in {place(inside)}" if full and inside is not None else ""
+        return styled(pad, (f"at {path}{torch_line}", "dim"), (f": {where.text.strip()}" if where.text else "", "dim"))
 
     def _advice(self, cause: Failure, pad: str) -> Iterator[Line]:
         if self._detail.advice and cause.advice and cause.advice not in self._given:
@@ -150,7 +152,7 @@ class _Teller:
         head = f"{first.id}{many}".ljust(_HEAD - 1) + " "
         yield styled(pad, head, (ended, color), f"  {text}")
         if self._detail.where and error.where is not None:
-            yield self._where(error.where, pad + " " * _HEAD)
+            yield self._where(error.where, pad + " " * _HEAD, error.torch_where)
 
 
 def _header(report: CodeReport, name: str | None, pad: str, *, mark: bool, full: bool) -> Line:
