@@ -46,6 +46,9 @@ class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
         id: ``<file>:<qualname>``, with ``@<line>`` appended where two bodies share both.
         resumes: id of the code object that this resume function continues, or None.
         owner: what a shared wrapper frame ran for: the class of a module, the name of a function, or None.
+        resumed_after: for a resume function, where the function that it resumes was broken off. The text is what
+            stands there (``opt.step()``), or for a branch which way was taken; None for another function.
+        broken_at: for a resume function, the line of the graph break, which may lie deeper than ``resumed_after``.
     """
 
     id: str
@@ -54,6 +57,8 @@ class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     resumes: str | None = None
     owner: str | None = None
+    resumed_after: Location | None = None
+    broken_at: Location | None = None
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):

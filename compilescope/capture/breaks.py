@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from compilescope.capture import _torch, _torch_errors, _torch_places, describe, places
+from compilescope.capture import _torch, _torch_errors, _torch_places, describe, places, resume_lines
 from compilescope.record import GraphBreak
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from traceback import FrameSummary
+    from types import CodeType
 
     from compilescope.record import Location
 
@@ -37,26 +38,29 @@ def registry_ids() -> dict[str, str]:
     return {title: identity for identity, title in reversed(_torch.registry().items())}
 
 
-def events_of(error: BaseException) -> list[BreakEvent]:
+def events_of(error: BaseException, code: CodeType | None = None) -> list[BreakEvent]:
     """Return the break that ended the tracing of a whole frame; none where the error is of another sort."""
     stack = _torch_errors.user_stack(error)
     if not stack or not _torch_errors.is_unsupported(error) or _torch_errors.is_recompile_limit(error):
         return []
     if _torch_errors.error_kind(error) == "user_exception":
         return []
-    return list(_events(stack, _underlying(error), skips_frame=True))
+    return list(_events([(_underlying(error), stack)], code, skips_frame=True))
 
 
-def resumed_events(count: int) -> list[BreakEvent]:
+def resumed_events(count: int, code: CodeType | None = None) -> list[BreakEvent]:
     """Return the breaks that Dynamo has noted since ``count`` of them, each continued in a resume function."""
-    noted = _torch.breaks_since(count)
-    return [event for reason, stack in noted for event in _events(stack, reason, skips_frame=False)]
+    return list(_events(_torch.breaks_since(count), code, skips_frame=False))
 
 
-def _events(stack: Sequence[FrameSummary], reason: str, *, skips_frame: bool) -> Iterator[BreakEvent]:
-    place = places.choose(stack).describe()
-    if place.user is not None:
-        yield BreakEvent(place.user, place.torch, reason, skips_frame=skips_frame)
+def _events(
+    noted: Sequence[tuple[str, Sequence[FrameSummary]]], code: CodeType | None, *, skips_frame: bool
+) -> Iterator[BreakEvent]:
+    lines = resume_lines.of(code) if noted and code is not None else None
+    for reason, stack in noted:
+        place = places.choose(stack, lines).describe()
+        if place.user is not None:
+            yield BreakEvent(place.user, place.torch, reason, skips_frame=skips_frame)
 
 
 def _underlying(error: BaseException) -> str:

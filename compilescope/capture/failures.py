@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from compilescope.capture import _torch_errors, _torch_places, describe, guard_places, places
+from compilescope.capture import _torch_errors, _torch_places, describe, guard_places, places, resume_lines
 from compilescope.record import CompileError
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from compilescope.capture.resume_lines import ResumeLines
 
 _CONSTRAINT_SOURCE: Final = re.compile(r"Constraints violated \((?P<source>.+?)\)!")
 _LONGEST: Final = 400
 
 
-def describe_error(error: BaseException) -> CompileError:
-    """Describe the exception that ended a ``_compile`` call."""
+def describe_error(error: BaseException, code: CodeType | None = None) -> CompileError:
+    """Describe the exception that ended a ``_compile`` call of ``code``."""
     # A limit under fullgraph says only that it is a hard one; what it is of stands in its cause.
     told = error.__cause__ if _torch_errors.is_recompile_limit(error) else None
     text = str(told or error)
-    where = _where(error)
+    where = _where(error, None if code is None else resume_lines.of(code))
     named = _CONSTRAINT_SOURCE.search(text)
     return CompileError(
         kind=_torch_errors.error_kind(error),
@@ -38,13 +43,13 @@ def _message(text: str) -> str:
     return describe.shorten(describe.source(" ".join(wanted)), _LONGEST)
 
 
-def _where(error: BaseException) -> places.Place:
+def _where(error: BaseException, lines: ResumeLines | None) -> places.Place:
     stack = _torch_errors.user_stack(error)
     if stack:
-        return places.choose(stack).describe()
+        return places.choose(stack, lines).describe()
     if _torch_errors.error_kind(error) == "constraint_violation":
         for place, text in _torch_places.specialising_places(error):
-            pinned = guard_places.kept(place).describe()
+            pinned = guard_places.kept(place).corrected(lines).describe()
             if pinned.user is not None:
                 return pinned
             written = describe.location_in(text)

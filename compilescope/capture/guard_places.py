@@ -11,11 +11,13 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from compilescope.capture import _torch_places, expressions
+from compilescope.capture import _torch_places, expressions, resume_lines
 from compilescope.capture.places import NOWHERE, Frames, Place, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from compilescope.capture.resume_lines import ResumeLines
 
 _KEPT_AS: Final = "_compilescope_places"
 _PROPERTIES: Final = (".size()", ".stride()", ".storage_offset()", "._base")
@@ -98,8 +100,9 @@ def _tensor(symbol: str) -> str:
 
 @dataclass(slots=True)
 class _Building:
-    """The guards that are being built for one entry."""
+    """The guards that are being built for one entry. ``lines`` are the right ones of a resume function."""
 
+    lines: ResumeLines | None
     texts: dict[str, Frames] = field(default_factory=dict)
     _chosen: dict[int, Frames] = field(default_factory=dict)
 
@@ -107,7 +110,7 @@ class _Building:
         """Choose the lines of a guard, once; the graph keeps it alive, so that its id stays its own."""
         found = self._chosen.get(id(guard))
         if found is None:
-            found = self._chosen[id(guard)] = choose(_torch_places.stack_of(guard))
+            found = self._chosen[id(guard)] = choose(_torch_places.stack_of(guard), self.lines)
         return found
 
     def note(self, guard: Any, lines: list[str]) -> None:  # noqa: ANN401 (version dependent)
@@ -121,7 +124,7 @@ class _Building:
         sources: dict[str, dict[str, Frames]] = {}
         for guard, source, guard_type in _torch_places.guards_of(output_graph):
             sources.setdefault(source, {}).setdefault(guard_type, self.choose(guard))
-        return GuardPlaces(self.texts, sources, _by_comment(output_graph))
+        return GuardPlaces(self.texts, sources, _by_comment(output_graph, self.lines))
 
 
 class Watch(threading.local):
@@ -135,7 +138,7 @@ class Watch(threading.local):
         """Wrap the constructor that builds an entry's guards."""
 
         def init(builder: Any, code: Any, output_graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (Dynamo's)
-            building = _Building()
+            building = _Building(resume_lines.of(code))
             self._open.append(building)
             try:
                 original(builder, code, output_graph, *args, **kwargs)
@@ -168,7 +171,7 @@ class Watch(threading.local):
         return init
 
 
-def _by_comment(output_graph: Any) -> dict[str, list[_Side]]:  # noqa: ANN401 (version dependent)
+def _by_comment(output_graph: Any, lines: ResumeLines | None) -> dict[str, list[_Side]]:  # noqa: ANN401
     """Gather the places of the shape guards under the comments that Dynamo writes behind them.
 
     One comment may stand for several places, since it names the innermost line alone: only then are they told
@@ -176,7 +179,7 @@ def _by_comment(output_graph: Any) -> dict[str, list[_Side]]:  # noqa: ANN401 (v
     """
     found: dict[str, list[tuple[Any, Frames, Frames]]] = {}
     for about, lower, upper in _torch_places.shape_places(output_graph):
-        first, second = kept(lower), kept(upper)
+        first, second = kept(lower).corrected(lines), kept(upper).corrected(lines)
         found.setdefault(str(lower), []).append((about, first, first))
         if lower is not upper:
             found.setdefault(str(upper), []).append((about, second, second))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from traceback import FrameSummary
 
+    from compilescope.capture.resume_lines import ResumeLines
     from compilescope.record import Location
 
 # Nobody wrote what stands in these: Python's importer, and the code that torch.fx generates.
@@ -41,6 +42,12 @@ class Frames(NamedTuple):
 
     user: FrameSummary | None
     torch: FrameSummary | None
+
+    def corrected(self, lines: ResumeLines | None) -> Frames:
+        """Return the same frames with the right lines of a resume function."""
+        if lines is None:
+            return self
+        return Frames(*(None if frame is None else lines.correct(frame) for frame in self))
 
     def describe(self) -> Place:
         """Return the lines of the frames."""
@@ -71,12 +78,18 @@ def _is_telling(filename: str) -> bool:
     return not filename.startswith((TRACER_FOLDER, *_GENERATED))
 
 
-def choose(stack: Sequence[FrameSummary]) -> Frames:
+def choose(stack: Sequence[FrameSummary], lines: ResumeLines | None = None) -> Frames:
     """Choose from a stack (outermost first) the innermost line that somebody wrote who uses torch.
 
     Where the whole stack lies in torch and Python's library, the innermost line outside torch is the place, and
     where all of it lies in torch, the innermost line.
+
+    Args:
+        stack: of the code that is traced.
+        lines: the right lines of the resume function that is traced, where Dynamo tells wrong ones.
     """
+    if lines is not None:
+        stack = lines.correct_root(stack)
     within_torch = within_python = None
     for frame in reversed(stack):
         name = frame.filename

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import CodeType, TracebackType
 
+    from compilescope.capture.stack_slots import Resumption
+
 
 class _Codes:
     """Names code objects: each body by one id, two bodies never by the same."""
@@ -150,16 +152,16 @@ class Recorder:
         resumes = {id(a.code): a.resumes for a in attempts if a.resumes is not None}
         for parent in resumes.values():
             codes.name(parent)
+        resumptions = {id(a.code): a.resumption for a in attempts if a.resumption is not None}
         return Recording(
             meta=self._meta(),
             code_objects=tuple(
-                CodeObject(
-                    id=identity,
-                    qualname=code.co_qualname,
-                    file=describe.path(code.co_filename),
-                    line=code.co_firstlineno,
-                    resumes=codes.name(resumes[id(code)]) if id(code) in resumes else None,
-                    owner=owners.get(id(code)),
+                _code_object(
+                    identity,
+                    code,
+                    codes.name(resumes[id(code)]) if id(code) in resumes else None,
+                    owners.get(id(code)),
+                    resumptions.get(id(code)),
                 )
                 for identity, code in codes.objects()
             ),
@@ -206,6 +208,21 @@ class Recorder:
             config=self._config or {},
             counts_runs=self._runs is not None,
         )
+
+
+def _code_object(
+    identity: str, code: CodeType, resumes: str | None, owner: str | None, resumption: Resumption | None
+) -> CodeObject:
+    return CodeObject(
+        id=identity,
+        qualname=code.co_qualname,
+        file=describe.path(code.co_filename),
+        line=code.co_firstlineno if resumption is None else resumption.after.line,
+        resumes=resumes,
+        owner=owner,
+        resumed_after=None if resumption is None else resumption.after,
+        broken_at=None if resumption is None else resumption.broken_at,
+    )
 
 
 def _recompile(attempt: Attempt, current: Mapping[str, str]) -> Recompile | None:

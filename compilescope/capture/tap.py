@@ -27,6 +27,7 @@ from compilescope.capture import (
     guard_tree,
     guards,
     misses,
+    stack_slots,
 )
 from compilescope.capture.hooks import Hooks, Traced
 from compilescope.capture.refusals import UnguardedStance
@@ -54,6 +55,7 @@ class Attempt:
     dynamic: bool | None
     owner: str | None
     resumes: CodeType | None
+    resumption: stack_slots.Resumption | None
     propagates: bool
     """Whether the user sees the error, so that no eager run follows."""
     guards: int | None = None
@@ -234,7 +236,7 @@ def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa:
         operators=_torch.operators_of(before.call.compile_id),
         graph=_torch.graph_name(result),
         f_globals=before.call.globals,
-        breaks=tuple(breaks.resumed_events(before.breaks)),
+        breaks=tuple(breaks.resumed_events(before.breaks, before.call.code)),
         inlined=tuple(traced.inlined),
         left_out=_called_alone(traced, [stack for _, stack in _torch.breaks_since(before.breaks)]),
     )
@@ -249,9 +251,9 @@ def _failed(before: _Before, error: BaseException, traced: Traced, *, alone: boo
         before,
         _outcome(error),
         seconds,
-        error=failures.describe_error(error),
+        error=failures.describe_error(error, before.call.code),
         propagates=propagates,
-        breaks=(*breaks.resumed_events(before.breaks), *breaks.events_of(error)),
+        breaks=(*breaks.resumed_events(before.breaks, before.call.code), *breaks.events_of(error, before.call.code)),
         left_out=_called_alone(traced, stacks),
     )
 
@@ -282,5 +284,6 @@ def _attempt(before: _Before, outcome: Outcome, seconds: float, **facts: Any) ->
         dynamic=before.dynamic,
         owner=before.owner,
         resumes=_torch.resumed_code(call.code),
+        resumption=stack_slots.resumption(call.code),
         **facts,
     )

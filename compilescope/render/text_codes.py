@@ -18,7 +18,7 @@ from compilescope.render.words import (
     is_relation,
     kind_of,
     place,
-    resume_line,
+    resume_names,
     roots_phrase,
     seconds,
     short_place,
@@ -65,20 +65,21 @@ class _Teller:
         self._mark_targets = mark_targets
         self._given: set[str] = set()
 
-    def blocks(self, report: CodeReport, depth: int) -> Iterator[Block]:
+    def blocks(self, report: CodeReport, depth: int, name: str | None = None) -> Iterator[Block]:
         pad = "  " * (depth + 1)
         changes = report.changes
         shown = changes[: self._detail.groups]
-        lines = [_header(report, pad, mark=self._mark_targets and report.target, full=self._detail.pairs is None)]
+        mark = self._mark_targets and report.target
+        lines = [_header(report, name, pad, mark=mark, full=self._detail.pairs is None)]
         lines += [line for group in shown for line in self._change(group, pad + "  ")]
         if len(changes) > len(shown):
-            lines.append(
-                styled(pad, (f"  ... {count(len(changes) - len(shown), 'more change')}: -v shows all", "yellow"))
-            )
+            more = count(len(changes) - len(shown), "more change")
+            lines.append(styled(pad, (f"  ... {more}: -v shows all", "yellow")))
         lines += [line for group in report.errors[: self._detail.groups] for line in self._error(group, pad + "  ")]
         yield Block(tuple(lines), weight=len(report.recompiles))
+        names = resume_names([child.code for child in report.children])
         for child in report.children:
-            yield from self.blocks(child, depth + 1)
+            yield from self.blocks(child, depth + 1, names.get(child.code.id))
 
     def _change(self, group: ChangeGroup, pad: str) -> Iterator[Line]:
         many = f" x{len(group.members)}" if len(group.members) > 1 else ""
@@ -91,9 +92,7 @@ class _Teller:
         cause = group.causes[0]
         yield self._cause(group, pad, head)
         if self._detail.where and cause.where is not None:
-            yield self._where(cause.where, below)
-            if cause.torch_where is not None and self._detail.pairs is None:
-                yield self._where(cause.torch_where, below)
+            yield self._where(cause.where, below, cause.torch_where)
         yield from self._advice(cause, below)
         if self._detail.alternatives:
             yield from _alternatives(group, below)
@@ -118,9 +117,11 @@ class _Teller:
             hang=len(pad) + _HEAD + 2,
         )
 
-    def _where(self, where: Location, pad: str) -> Line:
-        path = place(where) if self._detail.pairs is None else clip_path(place(where), _PATH)
-        return styled(pad, (f"at {path}", "dim"), (f": {where.text.strip()}" if where.text else "", "dim"))
+    def _where(self, where: Location, pad: str, inside: Location | None = None) -> Line:
+        full = self._detail.pairs is None
+        path = place(where) if full else clip_path(place(where), _PATH)
+        torch_line = f", in {place(inside)}" if full and inside is not None else ""
+        return styled(pad, (f"at {path}{torch_line}", "dim"), (f": {where.text.strip()}" if where.text else "", "dim"))
 
     def _advice(self, cause: Failure, pad: str) -> Iterator[Line]:
         if self._detail.advice and cause.advice and cause.advice not in self._given:
@@ -141,13 +142,12 @@ class _Teller:
         head = f"{first.id}{many}".ljust(_HEAD - 1) + " "
         yield styled(pad, head, (ended, color), f"  {text}")
         if self._detail.where and error.where is not None:
-            yield self._where(error.where, pad + " " * _HEAD)
+            yield self._where(error.where, pad + " " * _HEAD, error.torch_where)
 
 
-def _header(report: CodeReport, pad: str, *, mark: bool, full: bool) -> Line:
+def _header(report: CodeReport, name: str | None, pad: str, *, mark: bool, full: bool) -> Line:
     code = report.code
-    after = resume_line(code)
-    name = display_name(code) if after is None else f"resumed after line {after}"
+    name = name or display_name(code)
     where = Location(file=code.file, line=code.line)
     counted = [
         count(len(report.recompiles), "recompile") if report.recompiles and full else "",

@@ -10,7 +10,7 @@ from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.summary import NAMES_SHOWN, display_names, gist, totals
 from compilescope.render.grouping import causes_of
 from compilescope.render.text_screen import Block, Line, Section, styled
-from compilescope.render.words import clip_path, plain
+from compilescope.render.words import clip_path, place, plain
 from compilescope.storage import merge_breaks
 from compilescope.wording import count
 
@@ -75,6 +75,7 @@ def _break(site: GraphBreak, *, full: bool) -> Line:
         f" {site.registry_id}" if site.registry_id else "",
         f"  {count(site.events, 'event')}",
         (", skips its frame", "red") if site.skips_frame else "",
+        (f"  in {place(site.torch_where)}" if full and site.torch_where is not None else "", "dim"),
         (quoted, "dim"),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -104,9 +105,34 @@ def axes_note(axes: tuple[str, ...] | None) -> str | None:
 
 
 def resume_line(code: CodeObject) -> str | None:
-    """Return the line after which a resume function goes on, or None where its name does not tell."""
+    """Return the line after which a resume function goes on, or None where nothing tells."""
+    if code.resumes is None:
+        return None
+    if code.resumed_after is not None:
+        return str(code.resumed_after.line)
     found = _RESUME.search(code.qualname)
-    return found.group(1) if found and code.resumes is not None else None
+    return found.group(1) if found else None
+
+
+def resume_names(codes: Sequence[CodeObject]) -> dict[str, str]:
+    """Name the resume functions of one function, by id: by their lines, and where two share one, by what stands there.
+
+    A function whose line nothing tells is not named.
+    """
+    names = {code.id: f"resumed after line {line}" for code in codes if (line := resume_line(code)) is not None}
+    texts = {code.id: code.resumed_after.text for code in codes if code.resumed_after is not None}
+    for identity in _shared(names):
+        if (text := texts.get(identity)) is not None:
+            names[identity] = f"resumed after {plain(text)}, {names[identity].removeprefix('resumed after ')}"
+    for number, identity in enumerate(_shared(names), 1):
+        names[identity] += f" ({number})"
+    return names
+
+
+def _shared(names: Mapping[str, str]) -> list[str]:
+    """Return the ids of those that do not have their name alone."""
+    counts = Counter(names.values())
+    return [identity for identity, name in names.items() if counts[name] > 1]
 
 
 def is_relation(source: str, expected: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compilescope.record import CodeObject
+from compilescope.record import CodeObject, Location
 from compilescope.render.words import (
     axes_note,
     clip,
@@ -13,6 +13,7 @@ from compilescope.render.words import (
     is_relation,
     plain,
     resume_line,
+    resume_names,
     seconds,
     values_alone,
 )
@@ -67,6 +68,29 @@ def test_a_resume_function_tells_its_line() -> None:
     named = CodeObject(id="r", qualname="M.torch_dynamo_resume_in_forward_at_702", file="m.py", line=1, resumes="p")
     assert resume_line(named) == "702"
     assert resume_line(CodeObject(id="r", qualname="M.forward", file="m.py", line=1, resumes="p")) is None
+
+
+def resumed(identity: str, line: int, text: str | None) -> CodeObject:
+    after = Location(file="m.py", line=line, text=text)
+    return CodeObject(id=identity, qualname="f", file="m.py", line=line, resumes="p", resumed_after=after)
+
+
+def test_resume_functions_are_named_by_their_lines_and_where_that_is_not_enough_by_what_stands_there() -> None:
+    codes = [
+        resumed("a", 5, "opt.step()"),
+        resumed("b", 5, "sched.step()"),
+        resumed("c", 9, "print(x)"),
+        resumed("d", 12, None),
+        resumed("e", 12, None),
+        CodeObject(id="f", qualname="forward", file="m.py", line=1, resumes="p"),
+    ]
+    assert resume_names(codes) == {
+        "a": "resumed after opt.step(), line 5",
+        "b": "resumed after sched.step(), line 5",
+        "c": "resumed after line 9",
+        "d": "resumed after line 12 (1)",
+        "e": "resumed after line 12 (2)",
+    }
 
 
 @pytest.mark.parametrize(
