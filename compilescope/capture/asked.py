@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.capture import describe, expressions
+from compilescope.capture.guard_places import GuardPlaces
+from compilescope.capture.places import Place
 from compilescope.record import Failure
 
 if TYPE_CHECKING:
     from types import CodeType
 
     from compilescope.capture.compiled_for import CompiledFor, Noted, Number, TensorLayout
-    from compilescope.record import Location
 
 _CELL: Final = re.compile(r"(?P<function>.+?)\.__closure__\[(?P<index>\d+)\]\.cell_contents(?P<rest>.*)")
+_ON_LINE: Final = re.compile(r" on line \d+")
+_SLOT: Final = re.compile(r"\b___stack(\d+)\b")
 _ITEM_AT: Final = re.compile(r"\[(list\(dict\.keys\(.+?\)\)\[\d+\])\]")
 _CLASS: Final = re.compile(r"type=(?:<class '(?P<name>[^']+)'>|(?P<bare>.+?))(?:\s*$)")
 # torch 2.11 writes the object itself in the place of its class.
@@ -37,11 +40,15 @@ class Frame:
         scope: the names that guard expressions are written in, with their values now.
         code: the code object.
         entry: what the entry was compiled for; None where nobody saw it being compiled.
+        places: where the entry's guards come from.
+        slots: of a resume function, what stands in each slot of the stack that it takes over, in the user's words.
     """
 
     scope: dict[str, Any]
     code: CodeType
     entry: CompiledFor | None = None
+    places: GuardPlaces = field(default_factory=GuardPlaces)
+    slots: tuple[str | None, ...] = ()
 
     def was(self, source: str) -> Noted | None:
         """Return what stood at a source when the entry was compiled; None if unknown."""
@@ -55,9 +62,28 @@ class Frame:
         """Return the sizes and strides that a tensor had when the entry was compiled; None if unknown."""
         return None if self.entry is None else self.entry.layout(source)
 
-    def place(self, source: str, comment: str) -> Location | None:  # noqa: ARG002 (by source where it was noted)
-        """Return the user's line that made Dynamo guard a source or an expression."""
-        return describe.location_in(comment)
+    def place(self, source: str, guard_type: str, text: str = "") -> Place:
+        """Return the user's line that made Dynamo guard a source, and torch's own where it was asked for there."""
+        return self._or_comment(self.places.guard(source, guard_type, text), text)
+
+    def shape_place(self, text: str, *, upper: bool = False) -> Place:
+        """Return the same for one line of the shape guards; of one with two bounds, for the upper or the lower."""
+        return self._or_comment(self.places.shape(text, upper=upper), text)
+
+    @staticmethod
+    def _or_comment(place: Place, text: str) -> Place:
+        # Where nobody watched the entry being made, the guard's own text names the innermost line.
+        return place if place.user is not None else Place(describe.location_in(expressions.split(text)[1]), None)
+
+    def written(self, source: str) -> str:
+        """Write a source as the user would, a slot of the stack by what the user wrote."""
+        return _SLOT.sub(self._slot, written(source, self.scope))
+
+    def _slot(self, found: re.Match[str]) -> str:
+        index = int(found[1])
+        told = self.slots[index] if index < len(self.slots) else None
+        # Without its line: a baseline knows causes by their sources, and lines move.
+        return found[0] if told is None else f"({_ON_LINE.sub('', told)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +108,18 @@ class Asked:
         return expressions.split(self.texts[0])[0] if self.texts else self.source
 
     @property
-    def comment(self) -> str:
-        """Dynamo's comment: the user's line and hints."""
-        return expressions.split(self.texts[0])[1] if self.texts else ""
-
-    @property
     def name(self) -> str:
         """The source as the user would write it."""
-        return written(self.source, self.frame.scope)
+        return self.frame.written(self.source)
 
     def failure(self, expected: str, actual: str, **facts: Any) -> Failure:  # noqa: ANN401 (fields of Failure)
         """Build the failure; ``facts`` overrides what is derived here."""
+        place = self.frame.place(self.source, self.guard_type, self.texts[0] if self.texts else "")
         derived: dict[str, Any] = {
             "source": self.name,
             "guard": describe.shorten(describe.source(self.expression), 200),
-            "where": self.frame.place(self.source, self.comment),
+            "where": place.user,
+            "torch_where": place.torch,
             "guard_type": self.guard_type,
             "holder": expressions.holder(self.source, self.frame.scope, self.frame.code),
             "actual_type": describe.type_name(self.value),

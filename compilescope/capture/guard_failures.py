@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,6 +12,7 @@ import torch
 from compilescope.capture import _torch, containers, describe, expressions, leaves, members
 from compilescope.capture.asked import Asked
 from compilescope.capture.guard_tree import MISSING, UNSEEN
+from compilescope.capture.places import Place
 from compilescope.record import Failure
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from compilescope.capture.asked import Frame
     from compilescope.capture.guard_tree import Node
+    from compilescope.record import Location
 
 # When one of these fails, what lies below was compiled for another value altogether.
 BLOCKERS: Final = frozenset({"TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "NOT_NONE", "FAKE_SCRIPT_TYPE_MATCH"})
@@ -111,17 +113,17 @@ class Reader:
 
     def _of_owner(self, node: Node, failure: Failure) -> Found:
         """Report a container, a callable or a class at its own name, not at a key, ``__code__`` or ``type(x)``."""
+        told, at = failure, describe.inside_numpy(node.source) or node.source
         container = self._container_of(node)
+        inside = _INSIDE_CALLABLE.fullmatch(node.source) if node.source.endswith("__code__") else None
+        owner = _CLASS_OF.fullmatch(node.source)
         if container is not None:
-            return Found(self._members(container), (container,))
-        if failure.guard_type in BLOCKERS:
-            inside = _INSIDE_CALLABLE.fullmatch(node.source) if node.source.endswith("__code__") else None
-            if inside is not None:
-                return Found(self._callable(inside["owner"]), (inside["owner"],))
-            owner = _CLASS_OF.fullmatch(node.source)
-            if owner is not None:
-                return Found(self._class(owner["owner"]), (owner["owner"],))
-        return Found(failure, (describe.inside_numpy(node.source) or node.source,))
+            told, at = self._members(container), container
+        elif failure.guard_type in BLOCKERS and inside is not None:
+            told, at = self._callable(inside["owner"]), inside["owner"]
+        elif failure.guard_type in BLOCKERS and owner is not None:
+            told, at = self._class(owner["owner"]), owner["owner"]
+        return Found(_placed(told, failure.where, failure.torch_where), (at,))
 
     def _container_of(self, node: Node) -> str | None:
         """Return the dict whose key, or the set whose member, a node is or lies in; None for another node."""
@@ -170,12 +172,23 @@ class Reader:
 
     def _missing(self, node: Node) -> Found:
         inside = _INSIDE_CALLABLE.fullmatch(node.source)
-        if inside is not None:
-            return Found(self._callable(inside["owner"]), (inside["owner"],))
         container = self._container_of(node)
-        if container is not None:
-            return Found(self._members(container), (container,))
-        return self._missing_item(node) or Found(self._missing_attribute(node.source), (node.source,))
+        if inside is not None:
+            found = Found(self._callable(inside["owner"]), (inside["owner"],))
+        elif container is not None:
+            found = Found(self._members(container), (container,))
+        else:
+            found = self._missing_item(node) or Found(self._missing_attribute(node.source), (node.source,))
+        return replace(found, failure=_placed(found.failure, *self._place_below(node)))
+
+    def _place_below(self, node: Node) -> Place:
+        """Return the place of the first guard at a node or below it: torch came by there for it."""
+        for step in node.walk():
+            for leaf in step.manager.get_leaf_guards():
+                place = self.frame.place(step.source, type(leaf).__name__, leaf.verbose_code_parts()[0])
+                if place.user is not None:
+                    return place
+        return Place(None, None)
 
     def _missing_item(self, node: Node) -> Found | None:
         """Report a missing item by its container: a key that went, or another length."""
@@ -193,7 +206,7 @@ class Reader:
         return Found(containers.changed(asked, "another"), (parent.source,))
 
     def _missing_attribute(self, source: str) -> Failure:
-        name = describe.source(source)
+        name = self.frame.written(source)
         member, instead = members.instead(source, self.frame.scope) or (None, None)
         was = self.frame.was(source)
         present = "present" if was is None else was.text
@@ -203,12 +216,17 @@ class Reader:
             expected=(f"a {member}" if was is None else was.text) if member else present,
             actual=describe.value(instead) if member else "absent",
             guard_type="MISSING",
-            where=self.frame.place(source, ""),
             part=member or "missing",
             expected_type=None if was is None else was.type_name,
             actual_type=describe.type_name(instead) if member else None,
             holder=expressions.holder(source, self.frame.scope, self.frame.code),
         )
+
+
+def _placed(failure: Failure, where: Location | None, torch_where: Location | None) -> Failure:
+    if failure.where is not None or where is None:
+        return failure
+    return msgspec.structs.replace(failure, where=where, torch_where=torch_where)
 
 
 def one_fact(found: Iterable[Found]) -> list[Found]:

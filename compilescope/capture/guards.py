@@ -12,9 +12,16 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from compilescope.capture import _torch, describe, expressions, guard_tree, misses, shape_guards
+from compilescope.capture import (
+    _torch,
+    describe,
+    expressions,
+    guard_places,
+    guard_tree,
+    misses,
+    shape_guards,
+    stack_slots,
+)
 from compilescope.capture.asked import Frame
 from compilescope.capture.compiled_for import guard_scope
 from compilescope.capture.guard_failures import BLOCKERS, Found, Reader
@@ -56,9 +63,11 @@ def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = 
     if reason is not None:
         return EntryMiss(id=entry.id, failing=(misses.invalidated(reason),), unconfirmed=INVALIDATED)
     scope = guard_scope(entry.manager, call.locals)
-    examination = _Examination(entry, call, Frame(scope, call.code, compiled_for))
+    slots = stack_slots.slots(call.code)
+    frame = Frame(scope, call.code, compiled_for, guard_places.of(entry.manager), slots)
+    examination = _Examination(entry, call, frame)
     examination.run()
-    found = [_located(one.failure, examination.root) for one in examination.found]
+    found = [one.failure for one in examination.found]
     return EntryMiss(
         id=entry.id,
         failing=tuple(sorted(found, key=_in_order_of(call.code))),
@@ -148,7 +157,7 @@ class _Examination:
                 if type(leaf).__name__ in _torch.RELATIONAL_GUARDS and not any(leaf is other for other in asked):
                     asked.append(leaf)
                     for text in leaf.verbose_code_parts():
-                        yield from misses.relation(text, self.frame.scope)
+                        yield from misses.relation(text, self.frame)
 
     # --- each leaf is asked -----------------------------------------------------------------------
 
@@ -293,23 +302,3 @@ def _in_order_of(code: Any) -> Callable[[Failure], tuple[int, str]]:  # noqa: AN
         return position.get(root, len(names)), failure.source
 
     return key
-
-
-def _located(failure: Failure, root: Node) -> Failure:
-    """Give a shape guard that names no line the line of the tensor that it speaks of."""
-    if failure.where is not None or not failure.symbols:
-        return failure
-    tensors = {re.split(r"\._base|\.size\(\)|\.stride\(\)", symbol, maxsplit=1)[0] for symbol in failure.symbols}
-    for node in root.walk():
-        if describe.source(node.source) in tensors:
-            for where in _places(node):
-                return msgspec.structs.replace(failure, where=where)
-    return failure
-
-
-def _places(node: Node) -> Iterator[Any]:
-    for leaf in node.manager.get_leaf_guards():
-        for text in leaf.verbose_code_parts():
-            where = describe.location_in(expressions.split(text)[1])
-            if where is not None:
-                yield where

@@ -14,10 +14,12 @@ from compilescope.record import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from compilescope.capture.asked import Frame
+
 _LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 
 
-def relation(text: str, scope: dict[str, Any]) -> Iterator[tuple[tuple[str, str], Failure]]:
+def relation(text: str, frame: Frame) -> Iterator[tuple[tuple[str, str], Failure]]:
     """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort.
 
     Its values are written in full: ``list(dict.keys(d))[11] is x`` speaks of a key, not of the dict.
@@ -25,7 +27,7 @@ def relation(text: str, scope: dict[str, Any]) -> Iterator[tuple[tuple[str, str]
     Yields:
         The two values, in Dynamo's words, and the failure.
     """
-    expression, comment = expressions.split(text)
+    expression = expressions.split(text)[0]
     if expressions.compiled(expression) is None:
         return
     match ast.parse(expression, mode="eval").body:
@@ -38,16 +40,18 @@ def relation(text: str, scope: dict[str, Any]) -> Iterator[tuple[tuple[str, str]
             expected, actual, must_be_one = "one object for both", "two objects", True
         case _:
             return
+    place = frame.shape_place(text)
     for first, second in pairs:
-        if _are_one(first, second, scope, tensors=not must_be_one) is (not must_be_one):
+        if _are_one(first, second, frame.scope, tensors=not must_be_one) is (not must_be_one):
             yield (
                 (first, second),
                 Failure(
-                    source=f"{describe.source(first)}, {describe.source(second)}",
+                    source=f"{frame.written(first)}, {frame.written(second)}",
                     guard=describe.shorten(describe.source(expression), 200),
                     expected=expected,
                     actual=actual,
-                    where=describe.location_in(comment),
+                    where=place.user,
+                    torch_where=place.torch,
                     guard_type="OBJECT_ALIASING" if must_be_one else "NO_TENSOR_ALIASING",
                     part="aliasing",
                 ),

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from compilescope.capture import describe, expressions, tensors
-from compilescope.capture.asked import written
 from compilescope.capture.compiled_for import layout_of
 from compilescope.capture.expressions import Symbol, root_of
 from compilescope.record import Failure, Moved
@@ -109,13 +108,14 @@ def failures(text: str, guard_type: str, frame: Frame) -> Iterator[Failure]:
         return
     except Exception as error:  # noqa: BLE001 (a guard of the user's values may raise anything; that is a finding)
         raised = f"{type(error).__name__}: {describe.shorten(str(error))}"
-    yield from _Failed(expression, comment, guard_type, frame, raised).read()
+    yield from _Failed(text, expression, comment, guard_type, frame, raised).read()
 
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """One expression that does not hold."""
+    """One expression that does not hold; ``text`` is its whole line."""
 
+    text: str
     expression: str
     comment: str
     guard_type: str
@@ -149,7 +149,7 @@ class _Failed:
             yield self._of_sizes(sizes, operands)
 
     def _operand(self, symbol: Symbol) -> Operand:
-        name = written(symbol.text, self.frame.scope)
+        name = self.frame.written(symbol.text)
         return Operand(symbol, name, self.frame.was_number(symbol.text), self._value(symbol.text))
 
     # --- which operands ---------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class _Failed:
             if operand.is_layout and self._follows_sizes(operand):
                 was, now = self.frame.was_layout(operand.tensor), self._layout(operand.tensor)
                 if was is not None and now is not None:
-                    found += tensors.moved_sizes(written(operand.tensor, self.frame.scope), was.size, now.size)
+                    found += tensors.moved_sizes(self.frame.written(operand.tensor), was.size, now.size)
         return list(dict.fromkeys(found))
 
     def _value(self, text: str) -> object:
@@ -187,11 +187,13 @@ class _Failed:
     # --- as failures ------------------------------------------------------------------------------
 
     def _failure(self, operands: Sequence[Operand], **facts: Any) -> Failure:  # noqa: ANN401 (fields of Failure)
+        place = self.frame.shape_place(self.text, upper=facts.get("part") == "bound")
         derived: dict[str, Any] = {
             "guard": describe.source(self.expression),
             "expected": describe.source(self.expression),
             "actual": _values(operands, self.frame.scope),
-            "where": self.frame.place(self.expression, self.comment),
+            "where": place.user,
+            "torch_where": place.torch,
             "guard_type": self.guard_type,
             "holder": "tensor",
             "raised": self.raised,
@@ -204,7 +206,7 @@ class _Failed:
         # That it raises where there is no base is not news: what is said of it says that there is none.
         return self._failure(
             operands,
-            source=written(base.text.partition("._base")[0], self.frame.scope) + "._base",
+            source=self.frame.written(base.text.partition("._base")[0]) + "._base",
             expected="a view of another tensor",
             actual="not a view (its _base is None)",
             part="base",
@@ -214,7 +216,7 @@ class _Failed:
     def _aliasing(self) -> Failure | None:
         match ast.parse(self.expression, mode="eval").body:
             case ast.Compare(left=left, ops=[ast.Is()], comparators=[right]) if root_of(left) and root_of(right):
-                names = [written(ast.unparse(side), self.frame.scope) for side in (left, right)]
+                names = [self.frame.written(ast.unparse(side)) for side in (left, right)]
                 return self._failure(
                     [], source=", ".join(names), expected="one object for both", actual="two objects", part="aliasing"
                 )
@@ -251,7 +253,7 @@ class _Failed:
             return self._failure(operands, source=operand.name, part=part)
         was, now = self.frame.was_layout(operand.tensor), self._layout(operand.tensor)
         if stride and was is not None and now is not None and tensors.several_differ(was.stride, now.stride):
-            name = f"{written(operand.tensor, self.frame.scope)}.stride()"
+            name = f"{self.frame.written(operand.tensor)}.stride()"
             return self._failure(operands, source=name, part=part, expected=str(was.stride), actual=str(now.stride))
         told = {"expected": str(operand.was), "actual": str(operand.now)}
         return self._failure(operands, source=operand.name, part=part, **told)

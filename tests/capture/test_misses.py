@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from compilescope.capture import misses
+from compilescope.capture.asked import Frame
 
 FIRST, SECOND = object(), object()
 IMAGE, TEXT = torch.ones(2), torch.ones(2)
@@ -16,7 +17,7 @@ def scope(**local: object) -> dict[str, object]:
 
 
 def told(text: str, /, **local: object) -> list[tuple[str, str, str]]:
-    return [(f.source, f.expected, f.actual) for _, f in misses.relation(text, scope(**local))]
+    return [(f.source, f.expected, f.actual) for _, f in misses.relation(text, Frame(scope(**local), scope.__code__))]
 
 
 def test_key_of_a_dict_that_is_still_the_same_object_is_no_miss() -> None:

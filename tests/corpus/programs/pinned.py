@@ -102,7 +102,7 @@ def zero_the_small(values: Tensor) -> Tensor:
         Cause(
             code="torch_dynamo_resume_in_zero_the_small_at_{nonzero}",
             kind="size",
-            source="___stack0[0].size()[0]",
+            source="(the result of `(values < 1).nonzero(as_tuple=True)`)[0].size()[0]",
             expected="4",
             actual="3",
             shape_driven=True,
@@ -110,7 +110,7 @@ def zero_the_small(values: Tensor) -> Tensor:
         Cause(
             code="torch_dynamo_resume_in_zero_the_small_at_{nonzero}",
             kind="zero_one",
-            source="___stack0[0].size()[0]",
+            source="(the result of `(values < 1).nonzero(as_tuple=True)`)[0].size()[0]",
             actual=("1", "0"),
             shape_driven=True,
             count=2,

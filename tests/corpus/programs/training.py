@@ -180,7 +180,12 @@ PAIR_ON = "Pair.torch_dynamo_resume_in_forward_at_{both}"
     compiles={"Pair.forward": 2, MOVED: 4, MOVED_ON: 4, PAIR_ON: 2},
     recompiles=(
         Cause(code=MOVED, kind="requires_grad", source="tokens.requires_grad", shape_driven=False),
-        Cause(code=MOVED_ON, kind="requires_grad", source="___stack0.requires_grad", shape_driven=False),
+        Cause(
+            code=MOVED_ON,
+            kind="requires_grad",
+            source="(the result of `module._mover.before(module, tokens)`).requires_grad",
+            shape_driven=False,
+        ),
         Cause(
             code="Pair.forward",
             kind="size",
@@ -190,10 +195,31 @@ PAIR_ON = "Pair.torch_dynamo_resume_in_forward_at_{both}"
             shape_driven=True,
         ),
         Cause(code=MOVED, kind="size", source="tokens.size()[0]", expected="3", actual="5", shape_driven=True),
-        Cause(code=MOVED_ON, kind="size", source="___stack0.size()[0]", expected="3", actual="5", shape_driven=True),
-        Cause(code=PAIR_ON, kind="size", source="___stack1.size()[0]", expected="3", actual="5", shape_driven=True),
+        Cause(
+            code=MOVED_ON,
+            kind="size",
+            source="(the result of `module._mover.before(module, tokens)`).size()[0]",
+            expected="3",
+            actual="5",
+            shape_driven=True,
+        ),
+        Cause(
+            code=PAIR_ON,
+            kind="size",
+            source="(the result of `self.first(tokens)`).size()[0]",
+            expected="3",
+            actual="5",
+            shape_driven=True,
+        ),
         Cause(code=MOVED, kind="size", source="tokens.size()[0]", expected="3", actual="5", shape_driven=True),
-        Cause(code=MOVED_ON, kind="size", source="___stack0.size()[0]", expected="3", actual="5", shape_driven=True),
+        Cause(
+            code=MOVED_ON,
+            kind="size",
+            source="(the result of `module._mover.before(module, tokens)`).size()[0]",
+            expected="3",
+            actual="5",
+            shape_driven=True,
+        ),
     ),
     breaks=(Break("moved", "compiler_disable", events=8),),
 )
