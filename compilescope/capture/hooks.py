@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Traced:
-    """What one ``_compile`` call traced: code objects that went inline, and why it gave the frame up."""
+    """What one ``_compile`` call traced: code objects that went inline, why it gave the frame up, and its sizes."""
 
     inlined: list[CodeType] = field(default_factory=list)
     skipped: str | None = None
+    environment: object = None
+    """The shape environment of the last round, which lives no longer than the call."""
 
 
 class Tracing(threading.local):
@@ -96,6 +98,8 @@ class Hooks:
             if self.tracing.current is not None:
                 self.tracing.current.inlined.clear()
             original(translator, *args, **kwargs)
+            if self.tracing.current is not None:
+                self.tracing.current.environment = translator.output.shape_env
 
         return init
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from compilescope.capture import _torch, breaks, compiled_for, describe, failures, guard_tree, guards, misses
+from compilescope.capture.evidence import Pins, pins_in, with_evidence
 from compilescope.capture.hooks import Hooks, Traced
 from compilescope.record import CompileError, EntryMiss, Outcome
 
@@ -80,6 +81,7 @@ class Tap:
         self._hooks = Hooks(self._on_declined_frame)
         # For as long as an entry lives: its guard manager is the key, and is not kept alive by it.
         self._compiled_for: WeakKeyDictionary[Any, compiled_for.CompiledFor] = WeakKeyDictionary()
+        self._pins: WeakKeyDictionary[Any, Pins] = WeakKeyDictionary()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (the signature differs between versions)
         """Compile as torch would, and tell the listeners."""
@@ -94,14 +96,17 @@ class Tap:
             self._hooks.tracing.end()
             self._tell(_failed(before, error))
             raise
-        self._tell(_finished(before, result, self._hooks.tracing.end()))
-        self._note_entry(before.call, result)
+        traced = self._hooks.tracing.end()
+        self._tell(_finished(before, result, traced))
+        self._note_entry(before.call, result, traced)
         return result
 
     def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Before:
         call = _torch.read_call(self.original, args, kwargs)
         known = self._compiled_for
         misses = tuple(_examine(entry, call, known.get(entry.manager)) for entry in call.entries if call.has_entry)
+        pins = [self._pins.get(entry.manager, {}) for entry in call.entries]
+        misses = tuple(_with_evidence(*missed, call) for missed in zip(misses, pins, strict=False))
         return _Before(
             call=call,
             misses=misses,
@@ -110,13 +115,14 @@ class Tap:
             dynamic=_torch.dynamic_setting(),
         )
 
-    def _note_entry(self, call: CompileCall, result: Any) -> None:  # noqa: ANN401 (version dependent)
+    def _note_entry(self, call: CompileCall, result: Any, traced: Traced) -> None:  # noqa: ANN401 (version dependent)
         manager = _torch.guard_manager(result)
         if manager is None:
             return
         # Noting must never break the user's compilation; without a note, guards alone say what was expected.
         with contextlib.suppress(Exception):
             self._compiled_for[manager] = compiled_for.note(manager, call.locals)
+            self._pins[manager] = pins_in(traced.environment)
 
     def _tell(self, attempt: Attempt) -> None:
         for listener in tuple(self._listeners):
@@ -164,6 +170,13 @@ def _examine(entry: Entry, call: CompileCall, known: compiled_for.CompiledFor | 
     except Exception as error:  # noqa: BLE001 (explaining must never break the user's compilation; the doubt is recorded)
         text = f"compilescope could not examine this entry: {type(error).__name__}: {describe.shorten(str(error))}"
         return EntryMiss(id=entry.id, failing=(misses.unknown(text),), unconfirmed=text)
+
+
+def _with_evidence(miss: EntryMiss, pins: Pins, call: CompileCall) -> EntryMiss:
+    try:
+        return with_evidence(miss, call, pins)
+    except Exception:  # noqa: BLE001 (advice must never break the user's compilation; without evidence it says less)
+        return miss
 
 
 def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa: ANN401 (a C object)

@@ -87,12 +87,16 @@ class _Uses:
                 yield use
                 return
             match parent:
-                case ast.BinOp():
+                case ast.BinOp() | ast.Compare():
+                    # Compared or calculated with anything but a constant, it may be a tensor by now.
                     calculated = calculated or not _is_constant(parent, child)
                 case ast.UnaryOp() | ast.IfExp():
                     pass
                 case ast.Call(func=ast.Name(id=name)) if name in _CONVERTING:
                     pass
+                case ast.Assign(targets=[target]) if ast.unparse(target) == ast.unparse(node):
+                    yield "arithmetic"
+                    return
                 case ast.Assign(targets=[ast.Name(id=name)]) | ast.NamedExpr(target=ast.Name(id=name)):
                     if calculated or steps == 0:
                         break
@@ -113,7 +117,7 @@ def _use_in(parent: ast.AST, child: ast.AST) -> Use | None:
     match parent:
         case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test) if test is child:
             return "branch"
-        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.Match():
+        case ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.Match():
             return "branch"
         case ast.comprehension(ifs=conditions) if child in conditions:
             return "branch"
@@ -132,9 +136,9 @@ def _use_in(parent: ast.AST, child: ast.AST) -> Use | None:
     return None
 
 
-def _is_constant(operation: ast.BinOp, child: ast.AST) -> bool:
-    other = operation.right if operation.left is child else operation.left
-    return isinstance(other, ast.Constant)
+def _is_constant(operation: ast.BinOp | ast.Compare, child: ast.AST) -> bool:
+    others = [node for node in ast.iter_child_nodes(operation) if isinstance(node, ast.expr) and node is not child]
+    return all(isinstance(other, ast.Constant) for other in others)
 
 
 def _parsed(source: str) -> ast.expr | None:

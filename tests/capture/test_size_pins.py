@@ -69,7 +69,9 @@ PINNING: dict[Callable[[Tensor], Tensor], Callable[..., Any]] = {
 }
 
 
-def pins_of(function: Callable[[Tensor], Tensor], image: Tensor, monkeypatch: pytest.MonkeyPatch) -> dict[str, Location]:
+def pins_of(
+    function: Callable[[Tensor], Tensor], image: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Location]:
     environments: list[Any] = []
     original = OutputGraph.__init__
 

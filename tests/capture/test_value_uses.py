@@ -35,6 +35,10 @@ USES = {
     "return x * len([1] * v)": "constant",
     "return x + len('%d' % v)": "constant",
     "return x * v + len(str(v))": "constant",
+    "return x * (x > v)": "arithmetic",
+    "flag = v > 3\n    return x if flag else -x": "branch",
+    "return x if v * 2 > x.dim() else -x": "branch",
+    "v = v + 1\n    return x * v": "arithmetic",
     "return helper(x, v)": None,
     "return x[v:]": None,
     "return v": None,
@@ -64,7 +68,11 @@ def test_use_of_an_attribute_is_found_whatever_its_holder_is_called(tmp_path: Pa
     ("source", "body", "use"),
     [
         ("self.scaling['default']", "scale = self.scaling['default']\n    return x * scale", "arithmetic"),
-        ("self.scaling['default']", "scale = self.scaling[name]\n    return x if scale == 1.0 else x * scale", "branch"),
+        (
+            "self.scaling['default']",
+            "scale = self.scaling[name]\n    return x if scale == 1.0 else x * scale",
+            "branch",
+        ),
         ("self.scaling['default']", "return x * self.scaling['other']", None),
         ("G['MODE']", "return x.sin() if MODE == 0 else x.cos()", "branch"),
         ("self.calls", "self.calls += 1\n    return x", "arithmetic"),
@@ -78,12 +86,14 @@ def test_value_in_a_dict_a_global_and_a_counter_are_found(
 
 def test_innermost_function_that_holds_the_line_is_read(tmp_path: Path) -> None:
     path = tmp_path / "nested.py"
-    path.write_text(textwrap.dedent("""
+    path.write_text(
+        textwrap.dedent("""
         def outer(x, v):
             def inner(x):
                 return x * v
             return inner(x) if v else x
-    """))
+    """)
+    )
     assert use_of("v", str(path), 4) == "arithmetic"
     assert use_of("v", str(path), 5) == "branch"
 
