@@ -87,4 +87,4 @@ def for_error(error: CompileError) -> Advice | None:
         return Advice("constraint_violation", {"place": place_of(error.where), "source": source})
     if error.kind in ("recompile_limit", "recompile_forbidden"):
         return Advice(error.kind)
-    return Advice("fake_kernel") if error.kind == "no_fake_kernel" else None
+    return Advice("no_fake_kernel") if error.kind == "no_fake_kernel" else None

@@ -67,6 +67,12 @@ def _object_id(cause: Failure, facts: Facts) -> Advice:
     return _class("object_id")(cause, facts)
 
 
+def _type(cause: Failure, facts: Facts) -> Advice:
+    if {cause.expected_type, cause.actual_type} == {"int", "float"}:
+        return about(cause, "number_type")
+    return _class("type")(cause, facts)
+
+
 def _named(name: str) -> Callable[[Failure, Facts], Advice]:
     return lambda cause, _: about(cause, name)
 
@@ -76,6 +82,7 @@ RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
     "requires_grad": _requires_grad,
     "dict_length": _named("dict_keys"),
     "module_type": _class("module_type"),
+    "type": _type,
     "object_id": _object_id,
     "function_id": _named("function"),
 }

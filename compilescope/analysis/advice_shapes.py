@@ -25,6 +25,8 @@ def _size(cause: Failure, facts: Facts) -> Advice:
         return static
     if cause.pinned_by is not None:
         return about(cause, "pinned", place=place_of(cause.pinned_by), quoted=quoted(cause.pinned_by))
+    if cause.marked == "static":
+        return about(cause, "marked_static")
     if cause.actual in _ZERO_ONE or cause.expected in _ZERO_ONE:
         return _zero_one(cause, facts)
     if facts.dynamic is True:
@@ -77,8 +79,11 @@ def _dims(cause: Failure, facts: Facts) -> str:
     return f"these equal dimensions, all of them: {shown}"
 
 
-def _duck_size(_: Failure, facts: Facts) -> Advice:
-    return Advice("unequal_first" if facts.config.get("use_duck_shape") is False else "duck_size")
+def _duck_size(cause: Failure, facts: Facts) -> Advice:
+    sizes = {side.strip().rpartition("= ")[2] for side in cause.actual.split(",")}
+    if sizes & set(_ZERO_ONE) and not facts.frees_sizes:
+        return about(cause, "duck_zero_one", and_dynamic=and_dynamic(facts))
+    return about(cause, "duck_size")
 
 
 def _asked_at(name: str) -> Callable[[Failure, Facts], Advice]:

@@ -81,11 +81,6 @@ def _none(cause: Failure, _: Facts) -> Advice:
     return about(cause, "optional_part" if cause.holder == "module" else "optional_argument")
 
 
-def _type(cause: Failure, _: Facts) -> Advice:
-    types = {cause.expected_type, cause.actual_type}
-    return about(cause, "number_type" if types == set(_NUMBERS) else "type")
-
-
 RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
     "python_int": _number,
     "python_float": _number,
@@ -93,7 +88,6 @@ RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
     "python_str": lambda cause, _: about(cause, "string_expected"),
     "python_value": lambda cause, _: about(cause, "value_expected"),
     "none_vs_value": _none,
-    "type": _type,
     "module_attr_int": _module_int,
     "module_attr": _any,
     "attr_changed": _any,

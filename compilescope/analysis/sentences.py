@@ -59,7 +59,11 @@ SHAPES: Final = {
         "set torch.fx.experimental._config.use_duck_shape = False before the first call, "
         "or make the first call with unequal sizes"
     ),
-    "unequal_first": "make the first call with unequal sizes",
+    "duck_zero_one": (
+        f"set torch.fx.experimental._config.use_duck_shape = False and {_OBLIVIOUS}{{and_dynamic}} before the first "
+        "call; where a size of 1 is broadcast, expect a graph for it"
+    ),
+    "marked_static": "leave out the mark_static on {source}, which keeps this size static under dynamic=True as well",
     "divisibility": "pad {source} to a multiple of what {place} asks for, or expect one graph for each answer",
     "bound": "keep {source} on one side of the bound that {place} asks for, or expect one graph for each side",
     "shape_relation": "keep the relation that {place} asks for in every call, or expect one graph for each answer",
@@ -191,8 +195,9 @@ BREAKS: Final = {
         "it then runs after the graph"
     ),
     "print_ignored": (
-        "torch._dynamo.config.ignore_logging_functions.add({function}) removes all breaks of this kind: "
-        "compiled code then leaves the call out"
+        "these arguments do not let it run after the graph: move {function} from "
+        "torch._dynamo.config.reorderable_logging_functions to ignore_logging_functions, "
+        "so that compiled code leaves the call out"
     ),
     "logging": (
         "torch._dynamo.config.ignore_logger_methods.add(logging.Logger.{method}) removes all breaks of this kind: "
@@ -206,6 +211,7 @@ BREAKS: Final = {
     ),
     "data_dependent_branch": "torch.where or torch.cond instead of the branch, or branch outside the compiled code",
     "explicit_graph_break": "remove the call where a whole graph is wanted",
+    "break_of_library": "expected: {library} breaks the graph there on purpose; call it outside the compiled code",
     "compiler_disable": "expected: the function is disabled on purpose; call it outside the compiled code",
     "no_fake_kernel": "give the operator a fake implementation with torch.library.register_fake",
     "experts": (
@@ -224,7 +230,6 @@ ERRORS: Final = {
         "raise torch._dynamo.config.recompile_limit to it"
     ),
     "recompile_forbidden": "make one call with such inputs before recompiles are forbidden",
-    "fake_kernel": "give the operator a fake implementation with torch.library.register_fake",
 }
 
 SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
