@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.advising import Advice, about
+from compilescope.analysis.advising import Advice, about, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,7 +18,6 @@ _ISOLATION: Final = (2, 13)
 _AS_NAMED: Final = (
     "stride",
     "view_base",
-    "storage_offset",
     "memory_format",
     "dtype",
     "device",
@@ -79,6 +78,7 @@ def _named(name: str) -> Callable[[Failure, Facts], Advice]:
 
 RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
     **{name: _named(name) for name in _AS_NAMED},
+    "storage_offset": lambda cause, _: about(cause, "storage_offset", place=place_of(cause.where)),
     "requires_grad": _requires_grad,
     "dict_length": _named("dict_keys"),
     "module_type": _class("module_type"),

@@ -76,7 +76,9 @@ LAYOUTS: Final = {
         "run under torch.inference_mode(), where views carry no base, if no gradient is needed, "
         "or pass {source}.clone() where it is a view"
     ),
-    "storage_offset": "pass {source}.clone(), which starts at offset 0",
+    "storage_offset": (
+        "pass {source} at one offset of its storage in every call, or expect one graph for each answer of {place}"
+    ),
     "memory_format": "convert {source} to one memory_format before the compiled call",
 }
 

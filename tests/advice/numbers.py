@@ -337,7 +337,9 @@ class HandingOn(Layer):
 def layers_of(
     cls: type[Layer], indices: tuple[int, ...], *, unspecialised: bool, dynamic: bool, as_buffer: bool = False
 ) -> object:
-    freed = torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True) if unspecialised else contextlib.nullcontext()
+    freed = (
+        torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True) if unspecialised else contextlib.nullcontext()
+    )
     with freed:
         return each([cls(i, "", as_buffer=as_buffer) for i in indices], dynamic=True if dynamic else None)
 

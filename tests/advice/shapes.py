@@ -264,7 +264,7 @@ def rows_are_branched_on_and_unbacked(*, followed: bool) -> object:
 
 @cures("zero_one_branched")
 def rows_are_branched_on_and_padded(*, followed: bool) -> object:
-    sizes = (4, 5, 6, 9) if followed else (4, 16, 1)
+    sizes = (4, 5, 6, 9) if followed else (16, 4, 1)
     return calls(long_or_short, [(torch.ones(rows, 3),) for rows in sizes], dynamic=True)
 
 
@@ -373,5 +373,3 @@ def texts_are_no_longer_half_as_long(*, followed: bool) -> object:
 def relation_is_kept_and_the_size_static(*, followed: bool) -> object:
     inputs = [(torch.ones(n), torch.ones(n // 2)) for n in ((6, 8) if followed else (6, 10))]
     return calls(aligned, inputs)
-
-

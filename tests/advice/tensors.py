@@ -60,12 +60,17 @@ def view_that_starts_elsewhere(*, followed: bool) -> object:
         return image.sin() if image.storage_offset() > 9 else image.cos()  # noqa: PLR2004 (that is the point)
 
     base = torch.ones(12, 3)
-    images = (base[2:6], base[5:9])
-    return calls(early_or_late, [(image.clone() if followed else image,) for image in images], dynamic=True)
+    images = (base[2:6], base[2:6] if followed else base[5:9])
+    return calls(early_or_late, [(image,) for image in images], dynamic=True)
+
+
+@wrong("storage_offset")
+def views_that_start_at_one_offset_grow(*, followed: bool) -> object:
+    base = torch.ones(12, 3)
+    return run((base[2:6], base[2:8] if followed else base[5:11]), None)
 
 
 @wrong("view_base")
-@wrong("storage_offset")
 def cloned_images_grow(*, followed: bool) -> object:
     return growing(Tensor.clone if followed else None)
 

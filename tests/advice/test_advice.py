@@ -8,10 +8,12 @@ from torch.utils import _pytree as pytree
 
 from compilescope.analysis.sentences import BREAKS, SENTENCES
 
-from . import ambient, breaks, numbers, objects, shapes, tensors
+from . import ambient, breaks, libraries, numbers, objects, shapes, tensors
 from .trial import Trial, eager, seen, trials_in
 
-TRIALS = [trial for module in (shapes, tensors, numbers, objects, ambient, breaks) for trial in trials_in(module)]
+TRIALS = [
+    trial for module in (shapes, tensors, numbers, objects, ambient, breaks, libraries) for trial in trials_in(module)
+]
 CURES = [trial for trial in TRIALS if trial.cures]
 WRONG = [trial for trial in TRIALS if not trial.cures]
 
