@@ -217,7 +217,7 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
-    """One user site where tracing stopped. ``events`` counts how often; ``advice`` says what helps, if that is known."""
+    """One user site where tracing stopped. ``events`` counts how often; ``advice`` says what helps, if known."""
 
     code: str
     file: str

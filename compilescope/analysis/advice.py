@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "advise", "advise_recording", "choose", "facts_of"]
 
-_RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = (
-    advice_shapes.RULES | advice_values.RULES | advice_objects.RULES
-)
+_RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
+    **advice_shapes.RULES,
+    **advice_values.RULES,
+    **advice_objects.RULES,
+}
 
 
 def choose(cause: Failure, facts: Facts) -> Advice:

@@ -1,4 +1,4 @@
-"""What advice needs to know of a failing guard beside the failure itself: pins, marks, and what the code does with a value.
+"""What advice needs to know beside a failing guard: pins, marks, and what the code does with a value.
 
 All of it is read while the new frame is at hand, from what is there: no code of the user's runs.
 """
@@ -6,7 +6,6 @@ All of it is read while the new frame is at hand, from what is there: no code of
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -69,10 +68,12 @@ def _use(failure: Failure) -> Use | None:
 def _registered(holder: object, value: object) -> Any:  # noqa: ANN401 (a literal of the record's)
     if not isinstance(holder, torch.nn.Module) or value is None:
         return None
-    for kind, members in (("parameter", holder._parameters), ("buffer", holder._buffers)):
-        if any(member is value for member in members.values()):
-            return kind
-    return None
+    kinds = {"parameter": "_parameters", "buffer": "_buffers"}
+    return next((kind for kind, name in kinds.items() if _holds(vars(holder).get(name, {}), value)), None)
+
+
+def _holds(members: Mapping[str, object], value: object) -> bool:
+    return any(member is value for member in members.values())
 
 
 def _mark(value: object, source: str) -> Mark | None:
@@ -83,7 +84,7 @@ def _mark(value: object, source: str) -> Mark | None:
 
 
 def _reach(source: str, f_locals: Mapping[str, object]) -> tuple[object, object]:
-    """Return what holds the value at a source, and the value; None for each that is out of reach without running code."""
+    """Return what holds the value at a source, and the value; None for what only the user's code could reach."""
     try:
         node = ast.parse(source, mode="eval").body
     except SyntaxError:
@@ -110,7 +111,7 @@ def _member(holder: object, name: str) -> object:
 
 def _item(holder: object, key: object) -> object:
     if isinstance(holder, torch.nn.Module):
-        return holder._modules.get(str(key))
+        return _member(holder, str(key))
     if isinstance(holder, list | tuple) and isinstance(key, int):
         return holder[key] if -len(holder) <= key < len(holder) else None
     return dict.get(holder, key) if isinstance(holder, dict) else None

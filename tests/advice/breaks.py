@@ -8,8 +8,7 @@ import warnings
 
 import torch
 from torch import Tensor
-from torch._dynamo import config
-from torch._dynamo import mark_dynamic
+from torch._dynamo import config, mark_dynamic
 
 from .trial import calls, cures, wrong
 
@@ -54,10 +53,10 @@ def two_prints(*, followed: bool) -> object:
 
 @cures("print")
 def a_warning(*, followed: bool) -> object:
-    with config.patch(reorderable_logging_functions={warnings.warn} if followed else set()):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return calls(warning, IMAGES)
+    later = {warnings.warn} if followed else set()
+    with config.patch(reorderable_logging_functions=later), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return calls(warning, IMAGES)
 
 
 @cures("resumed")

@@ -22,7 +22,7 @@ def scaled(image: Tensor, factor: float) -> Tensor:
 
 
 def strong_or_weak(image: Tensor, factor: float) -> Tensor:
-    return image * 2 if factor > 3 else image * 3  # noqa: PLR2004 (that is the point)
+    return image * 2 if factor > 3 else image * 3
 
 
 def repeated(image: Tensor, times: int) -> Tensor:
@@ -269,7 +269,7 @@ def layer_has_no_second_part(*, followed: bool) -> object:
 def every_layer_has_a_second_part(*, followed: bool) -> object:
     layers = [Dual(nn.Tanh() if followed else None).eval() for _ in range(2)]
     sizes = (4, 6)
-    return [torch.compile(l, backend="eager")(torch.ones(n)) for l, n in zip(layers, sizes, strict=True)]
+    return [torch.compile(part, backend="eager")(torch.ones(n)) for part, n in zip(layers, sizes, strict=True)]
 
 
 def stepped(*, tensor: bool, moving: bool) -> object:
@@ -415,12 +415,13 @@ def scheduled_by_argument(image: Tensor, step: int) -> Tensor:
 
 @cures("global_number")
 def global_int_moves(*, followed: bool) -> object:
-    global STEP
+    global STEP  # noqa: PLW0603 (that is the point)
     if followed:
         return given(scheduled_by_argument, (3, 4, 5), dynamic=True)
     compiled = torch.compile(scheduled, backend="eager", dynamic=True)
     out = []
-    for STEP in (3, 4, 5):
+    for step in (3, 4, 5):
+        STEP = step
         out.append(compiled(IMAGE))
     return out
 
@@ -434,7 +435,7 @@ def moded(image: Tensor) -> Tensor:
 
 @wrong("global_number")
 def global_int_is_branched_on_and_a_tensor(*, followed: bool) -> object:
-    global MODE
+    global MODE  # noqa: PLW0603 (that is the point)
     compiled = torch.compile(moded, backend="eager")
     out = []
     for value in (0, 3):

@@ -150,7 +150,7 @@ def layers_have_processors_of_one_class(*, followed: bool) -> object:
     if followed:
         for layer in layers:
             layer.set_processor(Softmax())
-    return [torch.compile(l, backend="eager")(torch.ones(n)) for l, n in zip(layers, (4, 6), strict=True)]
+    return [torch.compile(layer, backend="eager")(torch.ones(n)) for layer, n in zip(layers, (4, 6), strict=True)]
 
 
 class Doubler:

@@ -1,4 +1,4 @@
-"""Every sentence of advice was tried: there is a program that it cures, and one in which it is wrong and is not given."""
+"""Every sentence of advice was tried: one program it cures, and in one it would be wrong and is not given."""
 
 from __future__ import annotations
 
