@@ -36,6 +36,7 @@ _AS_NAMED: Final = (
     "default_device",
     "backend",
     "invalidated",
+    "concurrent",
     "guard_error",
     "unknown",
 )

@@ -49,16 +49,24 @@ def _zero_one(cause: Failure, facts: Facts) -> Advice:
     if cause.pinned_by is not None:
         return about(cause, "pinned", place=place_of(cause.pinned_by), quoted=quoted(cause.pinned_by))
     free = facts.dynamic is True or cause.marked == "dynamic"
-    if cause.marked == "unbacked" or (facts.frees_sizes and free):
+    freed = facts.frees_sizes and free
+    if cause.marked == "unbacked" or (freed and not facts.inductor):
         return about(cause, "zero_one_expected")
     words = {
         "and_dynamic": "" if free else and_dynamic(facts),
-        "inductor": " (Inductor may still ask for the size)" if facts.inductor else "",
+        "inductor": _first_call(facts),
         "dims": _dims(cause, facts),
         "or_spec": _spec(cause, facts),
     }
-    branched = cause.source in facts.asked or any(other in facts.asked for other in cause.also)
-    return about(cause, "zero_one_branched" if branched else "zero_one", **words)
+    if freed:
+        return about(cause, "zero_one_first", **words)
+    if facts.asked & {cause.source, *cause.also}:
+        return about(cause, "zero_one_branched", **words)
+    return about(cause, "zero_one_inductor" if facts.inductor else "zero_one", **words)
+
+
+def _first_call(facts: Facts) -> str:
+    return ", and make that call with 0 or 1, since Inductor asks for any other size" if facts.inductor else ""
 
 
 def _spec(cause: Failure, facts: Facts) -> str:
@@ -82,7 +90,7 @@ def _dims(cause: Failure, facts: Facts) -> str:
 def _duck_size(cause: Failure, facts: Facts) -> Advice:
     sizes = {side.strip().rpartition("= ")[2] for side in cause.actual.split(",")}
     if sizes & set(_ZERO_ONE) and not facts.frees_sizes:
-        return about(cause, "duck_zero_one", and_dynamic=and_dynamic(facts))
+        return about(cause, "duck_zero_one", and_dynamic=and_dynamic(facts), inductor=_first_call(facts))
     return about(cause, "duck_size")
 
 

@@ -70,7 +70,7 @@ def _global(cause: Failure, facts: Facts) -> Advice:
         return _any(cause, facts)
     if cause.use == "branch":
         return about(cause, "side_expected")
-    return _needed(cause) or about(cause, "global_number")
+    return _needed(cause) or about(cause, "global_number", and_dynamic=and_dynamic(facts))
 
 
 def _closure(cause: Failure, facts: Facts) -> Advice:

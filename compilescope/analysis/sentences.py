@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OBLIVIOUS: Final = "torch.fx.experimental._config.backed_size_oblivious = True"
+_UNBRANCHED: Final = "where nothing branches on the size (a frame that does fails or runs eager)"
 _UNSPEC: Final = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
 
 SHAPES: Final = {
@@ -43,8 +44,16 @@ SHAPES: Final = {
         "(eval ... == {expected}); do what it does outside the compiled code, or expect one graph for each size"
     ),
     "zero_one": (
-        f"set {_OBLIVIOUS}{{and_dynamic}} before the first call{{inductor}}, or, where nothing branches on the size (a "
-        "frame that does fails or runs eager), call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
+        f"set {_OBLIVIOUS}{{and_dynamic}} before the first call, or, {_UNBRANCHED}, "
+        "call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
+    ),
+    "zero_one_inductor": (
+        f"{_UNBRANCHED}, call torch._dynamo.decorators.mark_unbacked on {{dims}}{{or_spec}}; or set "
+        f"{_OBLIVIOUS}{{and_dynamic}} and make the first call with 0 or 1, since Inductor asks for any other size"
+    ),
+    "zero_one_first": (
+        "make the first call with 0 or 1: backed_size_oblivious is set, but Inductor asks for any other size; or, "
+        f"{_UNBRANCHED}, call torch._dynamo.decorators.mark_unbacked on {{dims}}{{or_spec}}"
     ),
     "zero_one_branched": (
         f"set {_OBLIVIOUS}{{and_dynamic}} before the first call{{inductor}}, or pad {{source}} so that 0 and 1 do not "
@@ -61,7 +70,7 @@ SHAPES: Final = {
     ),
     "duck_zero_one": (
         f"set torch.fx.experimental._config.use_duck_shape = False and {_OBLIVIOUS}{{and_dynamic}} before the first "
-        "call; where a size of 1 is broadcast, expect a graph for it"
+        "call{inductor}; where a size of 1 is broadcast, expect a graph for it"
     ),
     "marked_static": "leave out the mark_static on {source}, which keeps this size static under dynamic=True as well",
     "divisibility": "pad {source} to a multiple of what {place} asks for, or expect one graph for each answer",
@@ -180,12 +189,13 @@ ATTRIBUTES: Final = {
         "expected: one graph for each mode; call eval() before the first compiled call if only inference is meant"
     ),
     "attr_added": "set {source} before the first compiled call",
-    "global_number": "pass {source} as an argument and compile with dynamic=True, or make it a tensor",
+    "global_number": "pass {source} as an argument{and_dynamic}, or make it a tensor",
     "global_state": "set {source} once, before the first compiled call, and run every call under it",
     "torch_function_mode": "enter the same modes around every compiled call",
     "default_device": "set the default device once, before the first compiled call",
     "backend": "use one backend for one function",
     "invalidated": "keep the object alive for as long as the compiled code is called",
+    "concurrent": "call the compiled code once in one thread before the other threads start",
     "guard_error": "read the expression: it cannot be evaluated on this input at all",
     "unknown": "please report it with the recording attached",
 }

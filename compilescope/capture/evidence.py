@@ -1,6 +1,6 @@
 """What advice needs to know beside a failing guard: pins, marks, and what the code does with a value.
 
-All of it is read while the new frame is at hand, from what is there: no code of the user's runs.
+It is read from what is there: no code of the user's runs.
 """
 
 from __future__ import annotations
@@ -42,13 +42,18 @@ def pins_in(environment: object) -> Pins:
 
 
 def with_evidence(miss: EntryMiss, call: CompileCall, pins: Pins) -> EntryMiss:
-    """Return the missed entry with what is known beside each failure."""
+    """Return the missed entry with what is known of each failure while the new frame is at hand."""
     return replace(miss, failing=tuple(_with(failure, call.locals, pins) for failure in miss.failing))
+
+
+def with_uses(miss: EntryMiss) -> EntryMiss:
+    """Return the missed entry with what the code does with each value, which reads and parses the user's source."""
+    return replace(miss, failing=tuple(replace(failure, use=_use(failure)) for failure in miss.failing))
 
 
 def _with(failure: Failure, f_locals: Mapping[str, object], pins: Mapping[str, Location]) -> Failure:
     if _SIZE not in failure.source:
-        return replace(failure, pinned_by=pins.get(failure.source), use=_use(failure))
+        return replace(failure, pinned_by=pins.get(failure.source))
     holder, value = _reach(failure.source.partition(_SIZE)[0], f_locals)
     return replace(
         failure,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from compilescope.record import Use
 
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _STEPS: Final = 3
 """How many assignments to a local name are followed."""
@@ -26,6 +27,7 @@ _CONVERTING: Final = frozenset({"int", "float", "abs", "min", "max", "round"})
 _LITERALS: Final = (ast.List, ast.Tuple, ast.Dict, ast.JoinedStr)
 
 
+@lru_cache(maxsize=4096)
 def use_of(source: str, file: str, line: int) -> Use | None:
     """Return what the function around a line does with the value at ``source``.
 
@@ -48,19 +50,19 @@ def use_of(source: str, file: str, line: int) -> Use | None:
     return "arithmetic" if uses == {"arithmetic"} else None
 
 
-@lru_cache(maxsize=256)
 def _function_at(file: str, line: int) -> ast.AST | None:
     """Return the innermost function of a file that holds a line."""
+    around = [node for node in _functions(file) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return max(around, key=lambda node: node.lineno, default=None)
+
+
+@lru_cache(maxsize=32)
+def _functions(file: str) -> tuple[_Function, ...]:
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
-        return None
-    around = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, _FUNCTIONS) and node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]
-    return max(around, key=lambda node: node.lineno, default=None)
+        return ()
+    return tuple(node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
 
 
 class _Uses:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+
+import pytest
 import torch
 from torch import Tensor, nn
 from torch._dynamo import mark_dynamic
@@ -251,6 +254,46 @@ def rows_become_one_and_are_named_in_a_spec(*, followed: bool) -> object:
 
 def long_or_short(image: Tensor) -> Tensor:
     return image.sin() if image.shape[0] > 10 else image.cos()
+
+
+def under_inductor(sizes: tuple[int, ...], *, unbacked: bool = False) -> object:
+    if shutil.which("g++") is None:
+        pytest.skip("Inductor needs a C++ compiler")
+    images = [torch.ones(rows, 3) for rows in sizes]
+    if unbacked:
+        for image in images:
+            mark_unbacked(image, 0)
+    return calls(doubled, [(image,) for image in images], dynamic=True, backend="inductor")
+
+
+@wrong("zero_one")
+def sizes_are_free_under_inductor_and_one_comes_later(*, followed: bool) -> object:
+    with shape_config.patch(backed_size_oblivious=followed):
+        return under_inductor((4, 1))
+
+
+@cures("zero_one_inductor")
+def rows_become_one_under_inductor(*, followed: bool) -> object:
+    with shape_config.patch(backed_size_oblivious=followed):
+        return under_inductor((1, 4) if followed else (4, 1))
+
+
+@cures("zero_one_inductor")
+def rows_become_none_under_inductor_and_are_unbacked(*, followed: bool) -> object:
+    return under_inductor((4, 0), unbacked=followed)
+
+
+@cures("zero_one_first")
+def rows_become_one_under_inductor_where_sizes_are_free(*, followed: bool) -> object:
+    with shape_config.patch(backed_size_oblivious=True):
+        return under_inductor((1, 4) if followed else (4, 1))
+
+
+@wrong("zero_one_inductor")
+@wrong("zero_one_first")
+def rows_are_branched_on_and_come_first(*, followed: bool) -> object:
+    with shape_config.patch(backed_size_oblivious=followed):
+        return calls(long_or_short, [(torch.ones(n),) for n in (1 if followed else 4, 16)], dynamic=True)
 
 
 @wrong("zero_one")

@@ -27,6 +27,7 @@ def identity(trial: Trial) -> str:
 UNTRIED = {
     "shared_code_before_isolation": "for torch before 2.13, which has no isolate_recompiles",
     "lora_scaling": "needs peft, and a model of diffusers",
+    "concurrent": "two threads that compile at once do so by chance",
     "guard_error": "names no remedy: it says that the guard's expression is the place to look",
     "unknown": "names no remedy: it asks for a report",
 }
