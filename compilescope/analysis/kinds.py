@@ -39,8 +39,8 @@ _KINDS: Final = (
         "size",
         SHAPE,
         "The entry was compiled for one value of this size, and the new input has another.",
-        "compile with dynamic=True, or call torch._dynamo.mark_dynamic on this dimension (on all that are equal) before "
-        "the first call; neither helps for a Parameter, for a size that a line of the code needs itself, or for 0 and 1",
+        "compile with dynamic=True, or call torch._dynamo.mark_dynamic on this dimension (on all that are equal) "
+        "before the first call; neither helps for a Parameter, for a size that a line needs itself, or for 0 and 1",
     ),
     Kind(
         "zero_one",
@@ -226,14 +226,15 @@ _KINDS: Final = (
         "closure",
         "object",
         "A variable captured by a closure differs: functions made by one factory share their code object.",
-        "compile with dynamic=True where {source} is a number that is only calculated with, or expect one graph for each",
+        "compile with dynamic=True where {source} is a number that is only calculated with, "
+        "or expect one graph for each",
     ),
     Kind(
         "module_attr_int",
         "attribute",
         "An int attribute of a module has another value (a layer index, a call counter).",
-        "torch._dynamo.config.allow_unspec_int_on_nn_module = True with dynamic=True, or hold {source} in a tensor buffer; "
-        "not a buffer where the code branches on it",
+        "torch._dynamo.config.allow_unspec_int_on_nn_module = True with dynamic=True, or hold {source} in a buffer "
+        "where the code does not branch on it",
     ),
     Kind(
         "module_attr",
