@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.advising import Advice, about, and_dynamic, place_of, quoted
+from compilescope.analysis.advising import Advice, about, place_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _ZERO_ONE: Final = ("0", "1")
 _LORA: Final = re.compile(r"\blora_[A-Za-z]")
 _ARGUMENT: Final = re.compile(r"\w+\.size\(\)\[\d+\]$")
+_DIMENSION: Final = re.compile(r"\.size\(\)\[(\d+)\]$")
+_THIS: Final = "this dimension"
 _SPEC: Final = (2, 13)
 """The first version with a public way to name dynamic sizes; the argument got its later name in the next."""
 
@@ -48,25 +50,29 @@ def _zero_one(cause: Failure, facts: Facts) -> Advice:
         return static
     if cause.pinned_by is not None:
         return about(cause, "pinned", place=place_of(cause.pinned_by), quoted=quoted(cause.pinned_by))
-    free = facts.dynamic is True or cause.marked == "dynamic"
-    freed = facts.frees_sizes and free
+    if _inside(cause):
+        return about(cause, "zero_inside")
+    freed = facts.frees_sizes and (facts.dynamic is True or cause.marked == "dynamic")
     if cause.marked == "unbacked" or (freed and not facts.inductor):
         return about(cause, "zero_one_expected")
+    dims = _dims(cause, facts)
     words = {
-        "and_dynamic": "" if free else and_dynamic(facts),
-        "inductor": _first_call(facts),
-        "dims": _dims(cause, facts),
+        "inductor": ", and make the first call with 0 or 1, since Inductor asks for any other size" * facts.inductor,
+        "broadcast": " (not with dynamic=True, where that raises as soon as a size of 1 is broadcast)"
+        * (facts.dynamic is True),
+        "dims": dims,
+        "them": "it" if dims == _THIS else "them",
         "or_spec": _spec(cause, facts),
     }
     if freed:
         return about(cause, "zero_one_first", **words)
-    if facts.asked & {cause.source, *cause.also}:
-        return about(cause, "zero_one_branched", **words)
-    return about(cause, "zero_one_inductor" if facts.inductor else "zero_one", **words)
+    return about(cause, "zero_one_branched" if facts.asked & {cause.source, *cause.also} else "zero_one", **words)
 
 
-def _first_call(facts: Facts) -> str:
-    return ", and make that call with 0 or 1, since Inductor asks for any other size" if facts.inductor else ""
+def _inside(cause: Failure) -> bool:
+    """Whether a size is 0 in another dimension than the first, so that the strides of the others follow from it."""
+    dimension = _DIMENSION.search(cause.source)
+    return dimension is not None and dimension[1] != "0" and "0" in (cause.expected, cause.actual)
 
 
 def _spec(cause: Failure, facts: Facts) -> str:
@@ -80,17 +86,19 @@ def _dims(cause: Failure, facts: Facts) -> str:
     """Return the dimensions to mark. Those that are equal are marked together, or Dynamo raises."""
     change = (cause.kind, cause.expected, cause.actual)
     others = [f.source for f in facts.causes if (f.kind, f.expected, f.actual) == change and f.part == cause.part]
-    sources = sorted({cause.source, *cause.also, *others})
+    # Relations, and the tensors behind views, are seen to change along with a size; they are not what is marked.
+    sizes = {source for source in (*cause.also, *others) if _DIMENSION.search(source) and "._base" not in source}
+    sources = sorted({cause.source, *(source for source in sizes if ", " not in source)})
     if len(sources) == 1:
-        return "this dimension"
+        return _THIS
     shown = ", ".join(sources[:3]) + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")  # noqa: PLR2004 (what a line holds)
     return f"these equal dimensions, all of them: {shown}"
 
 
-def _duck_size(cause: Failure, facts: Facts) -> Advice:
+def _duck_size(cause: Failure, _: Facts) -> Advice:
     sizes = {side.strip().rpartition("= ")[2] for side in cause.actual.split(",")}
-    if sizes & set(_ZERO_ONE) and not facts.frees_sizes:
-        return about(cause, "duck_zero_one", and_dynamic=and_dynamic(facts), inductor=_first_call(facts))
+    if sizes & set(_ZERO_ONE):
+        return about(cause, "duck_zero_one", dims=" and ".join(cause.symbols) or cause.source)
     return about(cause, "duck_size")
 
 

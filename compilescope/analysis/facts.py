@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LIBRARIES: Final = ("diffusers", "transformers", "peft", "torch")
 _RESUMED_AT: Final = re.compile(r"torch_dynamo_resume_in_.*_at_(\d+)$")
-_ASKED: Final = ("divisible", "bound", "equal", "relation", "constant")
+_ASKED: Final = ("divisible", "bound", "relation", "constant")
 """Parts of a shape expression that say that the code asks something of a size."""
 
 
@@ -100,7 +100,11 @@ def _asked(recording: Recording, code: str) -> set[str]:
 
 
 def _asks(failure: Failure) -> bool:
-    return failure.part in _ASKED and KINDS[failure.kind or "unknown"].family == SHAPE
+    """Whether a failure says that the user's code asks something of a size; what torch asks, it can do without."""
+    if failure.part not in _ASKED or KINDS[failure.kind or "unknown"].family != SHAPE:
+        return False
+    by_torch = failure.torch_where is not None or library_of(failure.where) == "torch"
+    return not by_torch and not any(".stride()" in symbol for symbol in failure.symbols)
 
 
 def _break_before(code: CodeObject, codes: Mapping[str, CodeObject], recording: Recording) -> GraphBreak | None:

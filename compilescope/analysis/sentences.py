@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OBLIVIOUS: Final = "torch.fx.experimental._config.backed_size_oblivious = True"
-_UNBRANCHED: Final = "where nothing branches on the size (a frame that does fails or runs eager)"
 _UNSPEC: Final = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
 
 SHAPES: Final = {
@@ -44,24 +43,24 @@ SHAPES: Final = {
         "(eval ... == {expected}); do what it does outside the compiled code, or expect one graph for each size"
     ),
     "zero_one": (
-        f"set {_OBLIVIOUS}{{and_dynamic}} before the first call, or, {_UNBRANCHED}, "
-        "call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
-    ),
-    "zero_one_inductor": (
-        f"{_UNBRANCHED}, call torch._dynamo.decorators.mark_unbacked on {{dims}}{{or_spec}}; or set "
-        f"{_OBLIVIOUS}{{and_dynamic}} and make the first call with 0 or 1, since Inductor asks for any other size"
+        "call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}; where the code branches on the size, the frame "
+        f"then fails or runs eager: set {_OBLIVIOUS} instead and call mark_dynamic on {{them}}{{inductor}}{{broadcast}}"
     ),
     "zero_one_first": (
-        "make the first call with 0 or 1: backed_size_oblivious is set, but Inductor asks for any other size; or, "
-        f"{_UNBRANCHED}, call torch._dynamo.decorators.mark_unbacked on {{dims}}{{or_spec}}"
+        "make the first call with 0 or 1: backed_size_oblivious is set, but Inductor asks for any other size; or, where "
+        "nothing branches on the size, call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
     ),
     "zero_one_branched": (
-        f"set {_OBLIVIOUS}{{and_dynamic}} before the first call{{inductor}}, or pad {{source}} so that 0 and 1 do not "
-        "occur; not mark_unbacked, since the code branches on this size"
+        f"set {_OBLIVIOUS} and call mark_dynamic on {{dims}}{{inductor}}{{broadcast}}, or pad {{source}} so that 0 and 1 "
+        "do not occur; not mark_unbacked, since the code branches on this size"
     ),
     "zero_one_expected": (
         "expected: the code tells 0 or 1 from other sizes itself; pad {source} so that they do not occur, "
         "or expect a graph for each"
+    ),
+    "zero_inside": (
+        "expected: an empty tensor has the strides of size 1, so a 0 in any but the first dimension keeps a graph of its "
+        "own whatever is set; pad {source} or skip the call where it is empty, or expect that graph"
     ),
     "rank": "give {source} one rank, for example with unsqueeze or flatten before the compiled call",
     "duck_size": (
@@ -69,8 +68,8 @@ SHAPES: Final = {
         "or make the first call with unequal sizes"
     ),
     "duck_zero_one": (
-        f"set torch.fx.experimental._config.use_duck_shape = False and {_OBLIVIOUS}{{and_dynamic}} before the first "
-        "call{inductor}; where a size of 1 is broadcast, expect a graph for it"
+        "call torch._dynamo.decorators.mark_unbacked on {dims}, where nothing branches on the sizes and they need not be "
+        "equal; where a size of 1 is broadcast, expect a graph for it"
     ),
     "marked_static": "leave out the mark_static on {source}, which keeps this size static under dynamic=True as well",
     "divisibility": "pad {source} to a multiple of what {place} asks for, or expect one graph for each answer",
@@ -139,7 +138,9 @@ VALUES: Final = {
         "or expect one graph with it and one without"
     ),
     "optional_part": "expected: one graph for modules with {source} and one for those without",
-    "learning_rate": ("make the learning rate a tensor: lr=torch.tensor(...), with foreach=False or capturable=True"),
+    "learning_rate": (
+        "make the learning rate a tensor: lr=torch.tensor(...), and under foreach=True set capturable=True as well"
+    ),
     "lora_scaling": (
         "call enable_lora_hotswap(target_rank=...) before the first adapter is loaded: it makes the scalings tensors"
     ),

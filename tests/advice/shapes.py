@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -12,6 +13,9 @@ from torch._dynamo.decorators import mark_unbacked
 from torch.fx.experimental import _config as shape_config
 
 from .trial import after, calls, cures, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def doubled(image: Tensor) -> Tensor:
@@ -219,17 +223,62 @@ def rows_are_looked_up_after_a_call_that_nobody_saw(*, followed: bool) -> object
     return [looked_up_early(image) for image in images]
 
 
+def marked(images: list[Tensor], mark: Callable[[Tensor, int], None], dimension: int = 0) -> list[tuple[Tensor]]:
+    for image in images:
+        mark(image, dimension)
+    return [(image,) for image in images]
+
+
 @cures("zero_one")
 def rows_become_one_and_sizes_are_free(*, followed: bool) -> object:
+    images = [torch.ones(rows, 3) for rows in (4, 1, 0, 5)]
     with shape_config.patch(backed_size_oblivious=followed):
-        inputs = [(torch.ones(rows, 3),) for rows in (4, 1, 0, 5)]
-        return calls(doubled, inputs, dynamic=True if followed else None)
+        return calls(doubled, marked(images, mark_dynamic) if followed else [(image,) for image in images])
 
 
 @cures("zero_one")
 def rows_become_none_under_dynamic_true(*, followed: bool) -> object:
+    images = [torch.ones(rows, 3) for rows in (4, 0)]
+    return calls(doubled, marked(images, mark_unbacked) if followed else [(i,) for i in images], dynamic=True)
+
+
+@cures("zero_one")
+def columns_become_one_beside_a_table_of_one_row(*, followed: bool) -> object:
+    pairs = [(torch.ones(2, columns, 6), torch.ones(1, columns, 6)) for columns in (7, 1)]
+
+    def rotated(image: Tensor, table: Tensor) -> Tensor:
+        return image * table
+
     with shape_config.patch(backed_size_oblivious=followed):
-        return calls(doubled, [(torch.ones(rows, 3),) for rows in (4, 0)], dynamic=True)
+        if followed:
+            for tensor in (tensor for pair in pairs for tensor in pair):
+                mark_dynamic(tensor, 1)
+        return calls(rotated, pairs, dynamic=None if followed else True)
+
+
+@cures("zero_inside")
+def no_columns(*, followed: bool) -> object:
+    images = [torch.ones(2, columns, 3) for columns in ((4, 5) if followed else (4, 0))]
+    return calls(doubled, [(image,) for image in images], dynamic=True)
+
+
+@wrong("zero_inside")
+def columns_grow(*, followed: bool) -> object:
+    images = [torch.ones(2, columns, 3) for columns in ((4, 5) if followed else (4, 6))]
+    return calls(doubled, [(image,) for image in images])
+
+
+@wrong("zero_one")
+def no_columns_and_sizes_are_free(*, followed: bool) -> object:
+    images = [torch.ones(2, columns, 3) for columns in (4, 0)]
+    with shape_config.patch(backed_size_oblivious=followed):
+        return calls(doubled, marked(images, mark_dynamic, 1) if followed else [(image,) for image in images])
+
+
+@wrong("zero_one")
+def no_columns_and_unbacked(*, followed: bool) -> object:
+    images = [torch.ones(2, columns, 3) for columns in (4, 0)]
+    return calls(doubled, marked(images, mark_unbacked, 1) if followed else [(i,) for i in images], dynamic=True)
 
 
 @cures("zero_one")
@@ -256,40 +305,31 @@ def long_or_short(image: Tensor) -> Tensor:
     return image.sin() if image.shape[0] > 10 else image.cos()
 
 
-def under_inductor(sizes: tuple[int, ...], *, unbacked: bool = False) -> object:
+def under_inductor(sizes: tuple[int, ...], mark: Callable[[Tensor, int], None] | None, dynamic: bool | None) -> object:
     if shutil.which("g++") is None:
         pytest.skip("Inductor needs a C++ compiler")
     images = [torch.ones(rows, 3) for rows in sizes]
-    if unbacked:
-        for image in images:
-            mark_unbacked(image, 0)
-    return calls(doubled, [(image,) for image in images], dynamic=True, backend="inductor")
+    inputs = [(image,) for image in images] if mark is None else marked(images, mark)
+    return calls(doubled, inputs, dynamic=dynamic, backend="inductor")
 
 
-@wrong("zero_one")
-def sizes_are_free_under_inductor_and_one_comes_later(*, followed: bool) -> object:
-    with shape_config.patch(backed_size_oblivious=followed):
-        return under_inductor((4, 1))
-
-
-@cures("zero_one_inductor")
+@cures("zero_one")
 def rows_become_one_under_inductor(*, followed: bool) -> object:
     with shape_config.patch(backed_size_oblivious=followed):
-        return under_inductor((1, 4) if followed else (4, 1))
+        return under_inductor((1, 4) if followed else (4, 1), mark_dynamic if followed else None, None)
 
 
-@cures("zero_one_inductor")
+@cures("zero_one")
 def rows_become_none_under_inductor_and_are_unbacked(*, followed: bool) -> object:
-    return under_inductor((4, 0), unbacked=followed)
+    return under_inductor((4, 0), mark_unbacked if followed else None, True)  # noqa: FBT003 (as torch.compile takes it)
 
 
 @cures("zero_one_first")
 def rows_become_one_under_inductor_where_sizes_are_free(*, followed: bool) -> object:
     with shape_config.patch(backed_size_oblivious=True):
-        return under_inductor((1, 4) if followed else (4, 1))
+        return under_inductor((1, 4) if followed else (4, 1), None, True)  # noqa: FBT003 (as torch.compile takes it)
 
 
-@wrong("zero_one_inductor")
 @wrong("zero_one_first")
 def rows_are_branched_on_and_come_first(*, followed: bool) -> object:
     with shape_config.patch(backed_size_oblivious=followed):
@@ -359,14 +399,21 @@ def unequal_sizes_come_first(*, followed: bool) -> object:
 
 @cures("duck_zero_one")
 def equal_sizes_part_and_one_is_one(*, followed: bool) -> object:
-    with shape_config.patch(use_duck_shape=not followed, backed_size_oblivious=followed):
-        return calls(both_doubled, [(torch.ones(5), torch.ones(tokens)) for tokens in (5, 1)], dynamic=True)
+    pairs = [(torch.ones(5), torch.ones(tokens)) for tokens in (5, 1)]
+    if followed:
+        for tensor in (tensor for pair in pairs for tensor in pair):
+            mark_unbacked(tensor, 0)
+    return calls(both_doubled, pairs, dynamic=True)
 
 
 @wrong("duck_zero_one")
-def sizes_part_and_grow(*, followed: bool) -> object:
-    with shape_config.patch(use_duck_shape=not followed, backed_size_oblivious=followed):
-        return calls(both_doubled, [(torch.ones(5), torch.ones(tokens)) for tokens in (6, 7)])
+def equal_sizes_are_added_and_unbacked(*, followed: bool) -> object:
+    pairs = [(torch.ones(rows, 3), torch.ones(rows, 3)) for rows in (5, 1)]
+    if followed:
+        for image, text in pairs:
+            mark_unbacked(image, 0)
+            mark_dynamic(text, 0)
+    return calls(added, pairs, dynamic=True)
 
 
 @wrong("duck_size")

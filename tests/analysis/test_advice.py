@@ -102,7 +102,7 @@ def test_size_is_told_by_what_carries_it_and_which_it_is(failure: Failure, sente
     [
         ({}, "zero_one"),
         ({"dynamic": True}, "zero_one"),
-        ({"backend": "inductor"}, "zero_one_inductor"),
+        ({"backend": "inductor"}, "zero_one"),
         ({"config": {"backed_size_oblivious": True}, "dynamic": True}, "zero_one_expected"),
         ({"config": {"backed_size_oblivious": True}}, "zero_one"),
         ({"config": {"backed_size_oblivious": True}, "dynamic": True, "backend": "inductor"}, "zero_one_first"),
@@ -114,10 +114,25 @@ def test_zero_one_is_told_by_what_is_set_and_what_the_code_asks(known: dict[str,
     assert name(cause("zero_one", actual="1"), **known) == sentence
 
 
-def test_zero_one_of_an_unbacked_dimension_is_expected_and_of_a_dynamic_one_needs_no_dynamic_true() -> None:
+def test_zero_one_of_an_unbacked_dimension_is_expected() -> None:
     assert name(cause("zero_one", actual="1", marked="unbacked")) == "zero_one_expected"
-    assert "dynamic=True" not in advise(cause("zero_one", actual="1", marked="dynamic"), facts())
-    assert "compile with dynamic=True" in advise(cause("zero_one", actual="1"), facts())
+
+
+def test_zero_one_says_what_inductor_and_dynamic_true_do_to_it() -> None:
+    plain = advise(cause("zero_one", actual="1"), facts())
+    assert "Inductor" not in plain
+    assert "broadcast" not in plain
+    assert "make the first call with 0 or 1, since Inductor" in advise(
+        cause("zero_one", actual="1"), facts(backend="inductor")
+    )
+    assert "not with dynamic=True" in advise(cause("zero_one", actual="1"), facts(dynamic=True))
+
+
+def test_empty_tensor_is_told_by_the_dimension_that_is_empty() -> None:
+    assert name(cause("zero_one", "image.size()[0]", "4", "0")) == "zero_one"
+    assert name(cause("zero_one", "image.size()[1]", "4", "0")) == "zero_inside"
+    assert name(cause("zero_one", "image.size()[1]", "0", "4")) == "zero_inside"
+    assert name(cause("zero_one", "image.size()[1]", "4", "1")) == "zero_one"
 
 
 @pytest.mark.parametrize(
