@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from compilescope.analysis import breaks, causes
+from compilescope.analysis.advice import advise_recording
 from compilescope.analysis.axes import with_axes
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Scope:
     def recording(self) -> Recording:
         """What was recorded so far, explained. May be read inside the block and after it."""
         bare = replace(self._recorder.recording(), sweeps=tuple(self._sweeps))
-        return with_axes(breaks.explain(causes.explain(bare)))
+        return advise_recording(with_axes(breaks.explain(causes.explain(bare))))
 
     def at(self, values: Mapping[str, Scalar]) -> contextlib.AbstractContextManager[None]:
         """Stamp the compilations made inside with a sweep point."""

@@ -26,6 +26,9 @@ FallbackKind = Literal[
     "stance",
     "dispatch_mode",
 ]
+Use = Literal["branch", "constant", "arithmetic"]
+"""What code does with a Python value: asks it in a branch; needs it itself (an index, a range, a text); calculates."""
+Mark = Literal["dynamic", "weakly dynamic", "unbacked", "static"]
 TargetStatus = Literal["compiled", "inlined", "cached", "skipped", "never_reached"]
 Scalar = bool | int | float | str | None
 
@@ -95,6 +98,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         torch_where: torch's own line, where the guard was made inside torch on behalf of ``where``.
         places: how many root failures are this one change; more than 1 only among a recompile's causes.
         also: the sources of the others, where the change was seen at more than one place.
+        pinned_by: the line that needed the value as a Python constant while the entry was compiled, so that no
+            setting makes it dynamic; None where nothing is known to pin it.
+        use: what the code does with a Python value: :data:`Use`; None where that was not looked at or is mixed.
+        registered: ``parameter`` or ``buffer`` where the tensor is one of a module's; None elsewhere.
+        marked: how the caller marked the dimension (:data:`Mark`); None where it did not.
     """
 
     source: str
@@ -117,6 +125,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     torch_where: Location | None = None
     places: int = 1
     also: tuple[str, ...] = ()
+    pinned_by: Location | None = None
+    use: Use | None = None
+    registered: Literal["parameter", "buffer"] | None = None
+    marked: Mark | None = None
 
 
 class EntryMiss(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +180,7 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
         source: the guarded value it speaks of, where it names one.
         where: the innermost line outside torch.
         torch_where: torch's own line, where it came about inside torch on behalf of ``where``.
+        advice: what helps; None where nothing is known to.
     """
 
     kind: str
@@ -176,6 +189,7 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     where: Location | None = None
     torch_where: Location | None = None
+    advice: str | None = None
 
 
 class Compilation(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,6 +230,7 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         file, line: the innermost line outside torch.
         torch_where: torch's own line, where tracing stopped inside torch on behalf of that line.
+        advice: what helps, if known.
     """
 
     code: str
@@ -229,6 +244,7 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     function: str | None = None
     torch_where: Location | None = None
+    advice: str | None = None
 
 
 class Fallback(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from compilescope.analysis import breaks, causes
+from compilescope.analysis.advice import advise_recording
 from compilescope.analysis.kinds import KINDS
 from compilescope.storage import from_json, to_json
 
@@ -31,7 +32,7 @@ def assert_sound(recording: Recording) -> None:
             assert "'NoneType' object has no attribute" not in msgspec.json.encode(cause).decode()
     bare = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, argv=()))
     assert _addresses(to_json(bare).decode()) == []
-    assert breaks.explain(causes.explain(recording)) == recording
+    assert advise_recording(breaks.explain(causes.explain(recording))) == recording
     assert from_json(to_json(recording)) == recording
     known = {code.id for code in recording.code_objects}
     assert {c.code for c in recording.compilations} <= known

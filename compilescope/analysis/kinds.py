@@ -39,15 +39,16 @@ _KINDS: Final = (
         "size",
         SHAPE,
         "The entry was compiled for one value of this size, and the new input has another.",
-        "compile with dynamic=True, or call torch._dynamo.mark_dynamic on this dimension before the first call",
+        "compile with dynamic=True, or call torch._dynamo.mark_dynamic on this dimension (on all that are equal) "
+        "before the first call; neither helps for a Parameter, for a size that a line needs itself, or for 0 and 1",
     ),
     Kind(
         "zero_one",
         SHAPE,
         "Sizes 0 and 1 get a graph of their own even when the dimension is dynamic.",
-        "torch._dynamo.decorators.mark_unbacked on this dimension, "
-        "or torch.fx.experimental._config.backed_size_oblivious = True (Inductor may ask for the size again), "
-        "or keep 0 and 1 off the compiled path",
+        "torch.fx.experimental._config.backed_size_oblivious = True with dynamic=True (under Inductor the first call "
+        "must then have the 0 or 1), or, where nothing branches on the size, torch._dynamo.decorators.mark_unbacked on "
+        "this dimension, or keep 0 and 1 off the compiled path",
     ),
     Kind(
         "rank",
@@ -89,13 +90,13 @@ _KINDS: Final = (
         "view_base",
         "layout",
         "The entry was compiled for an input that is a view of another tensor, and the new input is no such view.",
-        "run under torch.inference_mode(), where views carry no base, or .clone() the first input",
+        "run under torch.inference_mode(), where views carry no base, or .clone() the view",
     ),
     Kind(
         "storage_offset",
         "layout",
         "The input starts at another offset of its storage.",
-        "pass {source}.clone(), which starts at offset 0",
+        "pass {source} at one offset in every call, or expect one graph for each answer to the question about it",
     ),
     Kind(
         "memory_format",
@@ -109,7 +110,7 @@ _KINDS: Final = (
         "requires_grad",
         "tensor",
         "The input's requires_grad flipped; Dynamo guards it even under no_grad.",
-        "pass {source}.detach(), or set requires_grad before the first call",
+        "pass {source}.detach() where it needs no gradient, or set requires_grad before the first call",
     ),
     Kind(
         "inference_tensor",
@@ -145,13 +146,14 @@ _KINDS: Final = (
         "python_int",
         "value",
         "A Python int has another value, and the graph was specialised on it.",
-        "pass {source} as a tensor, or compile with dynamic=True",
+        "compile with dynamic=True, or pass {source} as a tensor; neither where the code branches on it or needs it "
+        "itself, as the length of a loop",
     ),
     Kind(
         "python_float",
         "value",
         "A Python float has another value, and the graph was specialised on it.",
-        "pass {source} as a tensor",
+        "compile with dynamic=True, or pass {source} as a tensor; not as a tensor where the code branches on it",
     ),
     Kind(
         "python_bool",
@@ -212,31 +214,33 @@ _KINDS: Final = (
         "object_id",
         "object",
         "Another object stands where the graph was compiled for one particular object.",
-        "share one object for {source} between the callers, for example one attention processor for all layers",
+        "share one object for {source} between the callers, or, of one tensor for two arguments, .clone() one",
     ),
     Kind(
         "function_id",
         "object",
-        "Another function object stands here; a lambda or partial made anew at each call is one.",
-        "define {source} once, outside the loop that calls the compiled code",
+        "Another function stands here.",
+        "expected once for each function; one that exec or a class body makes for each call is better made once",
     ),
     Kind(
         "closure",
         "object",
         "A variable captured by a closure differs: functions made by one factory share their code object.",
-        "pass {source} as a tensor argument, or expect one graph for each closure",
+        "compile with dynamic=True where {source} is a number that is only calculated with, "
+        "or expect one graph for each",
     ),
     Kind(
         "module_attr_int",
         "attribute",
         "An int attribute of a module has another value (a layer index, a call counter).",
-        "hold {source} in a tensor buffer, or set torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+        "torch._dynamo.config.allow_unspec_int_on_nn_module = True with dynamic=True, or hold {source} in a buffer "
+        "where the code does not branch on it",
     ),
     Kind(
         "module_attr",
         "attribute",
         "An attribute of a module has another value.",
-        "give {source} one value in all modules that share this code, or hold it in a buffer",
+        "give {source} one value in all modules that share this code, or expect one graph for each value",
     ),
     Kind(
         "module_training",
@@ -254,7 +258,7 @@ _KINDS: Final = (
         "attr_changed",
         "attribute",
         "An attribute of a plain object has another value.",
-        "keep {source} constant, or pass it as a tensor argument",
+        "keep {source} constant, or, where it is a number that is only calculated with, compile with dynamic=True",
     ),
     Kind(
         "attr_str",

@@ -123,6 +123,7 @@ class Asked:
             "guard_type": self.guard_type,
             "holder": expressions.holder(self.source, self.frame.scope, self.frame.code),
             "actual_type": describe.type_name(self.value),
+            "pinned_by": self.frame.places.pin(self.source),
             "raised": self.raised,
         }
         return Failure(expected=expected, actual=actual, **(derived | facts))

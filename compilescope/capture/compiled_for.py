@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
 
@@ -17,9 +17,17 @@ from compilescope.capture import _torch, describe, expressions, guard_tree, memb
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from compilescope.record import Mark
+
 _MOST_KEYS: Final = 256
 _MARK: Final = "_dynamo_"
 _INDICES: Final = "_indices"
+_MARKS: Final[Mapping[str, Mark]] = {
+    "_dynamo_unbacked_indices": "unbacked",
+    "_dynamo_dynamic_indices": "dynamic",
+    "_dynamo_weak_dynamic_indices": "weakly dynamic",
+    "_dynamo_static_indices": "static",
+}
 Number = bool | int | float
 
 
@@ -137,6 +145,19 @@ def note_value(value: object) -> Noted:
     if isinstance(value, list | tuple):
         return Noted(describe.value(value), name, length=describe.builtin_length(value))
     return Noted(describe.value(value), name)
+
+
+def mark_of(value: object, dimension: int) -> Mark | None:
+    """Return how the caller marked a dimension of a tensor; None where it did not."""
+    held = getattr(value, "__dict__", {})
+    return next((mark for name, mark in _MARKS.items() if dimension in held.get(name, ())), None)
+
+
+def registered_as(source: str) -> Literal["parameter", "buffer"] | None:
+    """Return what a module holds a tensor as; None where it is neither a parameter nor a buffer."""
+    if "._parameters[" in source:
+        return "parameter"
+    return "buffer" if "._buffers[" in source else None
 
 
 def marks_of(value: object) -> str:

@@ -220,6 +220,12 @@ def _relative(name: str, working: Path) -> str:
     return absolute.as_posix()
 
 
+def absolute(short: str) -> str | None:
+    """Undo :func:`path`: return the file that the short name stands for; None where there is none."""
+    folders = (Path.cwd(), *_library_folders())
+    return next((str(folder / short) for folder in folders if (folder / short).is_file()), None)
+
+
 @cache
 def lengthen(short: str) -> str:
     """Undo the shortening that Dynamo does to file names, which cuts what they share with torch's folder.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from compilescope.capture import _torch_errors, _torch_places, describe, guard_places, places, resume_lines
+from compilescope.capture import _torch_errors, _torch_places, describe, places, resume_lines
 from compilescope.record import CompileError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _where(error: BaseException, lines: ResumeLines | None) -> places.Place:
         return places.choose(stack, lines).describe()
     if _torch_errors.error_kind(error) == "constraint_violation":
         for place, text in _torch_places.specialising_places(error):
-            pinned = guard_places.kept(place).corrected(lines).describe()
+            pinned = places.kept(place).corrected(lines).describe()
             if pinned.user is not None:
                 return pinned
             written = describe.location_in(text)

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.capture import _torch_places, expressions, resume_lines
-from compilescope.capture.places import NOWHERE, Frames, Place, choose
+from compilescope.capture.places import KEPT_AS, NOWHERE, Frames, Place, choose, kept
+from compilescope.capture.size_pins import size_pins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from compilescope.capture.resume_lines import ResumeLines
+    from compilescope.record import Location
 
-_KEPT_AS: Final = "_compilescope_places"
 _PROPERTIES: Final = (".size()", ".stride()", ".storage_offset()", "._base")
 _TENSOR_GUARD: Final = "TENSOR_MATCH"
 
@@ -40,6 +41,7 @@ class GuardPlaces:
     _texts: dict[str, Frames] = field(default_factory=dict)
     _sources: dict[str, dict[str, Frames]] = field(default_factory=dict)
     _shapes: dict[str, list[_Side]] = field(default_factory=dict)
+    _pins: dict[str, Location] = field(default_factory=dict)
 
     def guard(self, source: str, guard_type: str, text: str = "") -> Place:
         """Return the place of a leaf guard.
@@ -55,6 +57,14 @@ class GuardPlaces:
             made = self._sources.get(source, {})
             found = made.get(guard_type) or next(iter(made.values()), NOWHERE)
         return found.describe()
+
+    def pin(self, source: str) -> Location | None:
+        """Return the line that needed a size or a number as a constant, so that no setting makes it dynamic.
+
+        Args:
+            source: as Dynamo writes it, such as ``L['x'].size()[0]``.
+        """
+        return self._pins.get(source)
 
     def shape(self, text: str, *, upper: bool = False) -> Place:
         """Return the place of a shape guard, such as ``2 <= L['x'].size()[0]  # y = x + 1  # a.py:3 in f``.
@@ -82,14 +92,8 @@ _UNKNOWN: Final = GuardPlaces()
 
 def of(manager: object) -> GuardPlaces:
     """Return the places of the guards of a guard manager; empty where its frame was compiled unwatched."""
-    found = getattr(manager, _KEPT_AS, None)
+    found = getattr(manager, KEPT_AS, None)
     return found if isinstance(found, GuardPlaces) else _UNKNOWN
-
-
-def kept(shape_place: Any) -> Frames:  # noqa: ANN401 (version dependent)
-    """Return what was kept of the stack when a shape's guard was given its place."""
-    found = getattr(shape_place, _KEPT_AS, None)
-    return found if isinstance(found, Frames) else NOWHERE
 
 
 def _tensor(symbol: str) -> str:
@@ -124,7 +128,8 @@ class _Building:
         sources: dict[str, dict[str, Frames]] = {}
         for guard, source, guard_type in _torch_places.guards_of(output_graph):
             sources.setdefault(source, {}).setdefault(guard_type, self.choose(guard))
-        return GuardPlaces(self.texts, sources, _by_comment(output_graph, self.lines))
+        shapes = _by_comment(output_graph, self.lines)
+        return GuardPlaces(self.texts, sources, shapes, size_pins(output_graph.shape_env, self.lines))
 
 
 class Watch(threading.local):
@@ -144,7 +149,7 @@ class Watch(threading.local):
                 original(builder, code, output_graph, *args, **kwargs)
             finally:
                 self._open.pop()
-            setattr(builder.guard_manager, _KEPT_AS, building.places(output_graph))
+            setattr(builder.guard_manager, KEPT_AS, building.places(output_graph))
 
         return init
 
@@ -166,7 +171,7 @@ class Watch(threading.local):
         def init(place: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (torch's arguments)
             original(place, *args, **kwargs)
             # The class is frozen; this is no field of it, so that places compare and print as before.
-            object.__setattr__(place, _KEPT_AS, choose(_torch_places.user_stack_now()))
+            object.__setattr__(place, KEPT_AS, choose(_torch_places.user_stack_now()))
 
         return init
 

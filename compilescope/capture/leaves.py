@@ -11,7 +11,7 @@ import torch
 
 from compilescope.capture import _torch, ambient, containers, describe, expressions, metadata, tensors
 from compilescope.capture.asked import Asked, class_in
-from compilescope.capture.compiled_for import layout_of, marks_of
+from compilescope.capture.compiled_for import layout_of, mark_of, marks_of, registered_as
 from compilescope.capture.metadata import GUARD_BEGINNINGS
 from compilescope.record import Moved
 
@@ -99,6 +99,7 @@ def _tensor(asked: Asked) -> Iterator[Failure]:
             expected_type=expected.class_name if expected else None,
             consequence_of=None if one.follows is None else f"{asked.name}{one.follows}",
             moved=_moved_by(one, asked.name, sizes),
+            **_of_size(asked, one),
         )
     if not found:
         # The leaf compares something that its text does not tell. Autocast adds a key of its own to every tensor.
@@ -134,6 +135,17 @@ def _moved_by(difference: tensors.Difference, name: str, sizes: tuple[Moved, ...
         source = f"{name}{difference.suffix}"
         return (Moved(source=source, was=int(difference.expected), now=int(difference.actual)),)
     return sizes if difference.part == "size_stride" else ()
+
+
+def _of_size(asked: Asked, difference: tensors.Difference) -> dict[str, object]:
+    """Return what advice on a size needs to know: what pinned it, how it is marked, what holds the tensor."""
+    if difference.part != "size":
+        return {}
+    return {
+        "pinned_by": asked.frame.places.pin(f"{asked.source}{difference.suffix}"),
+        "marked": mark_of(asked.value, int(difference.suffix.rpartition("[")[2].rstrip("]"))),
+        "registered": registered_as(asked.source),
+    }
 
 
 def _type(asked: Asked) -> Iterator[Failure]:

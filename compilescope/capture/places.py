@@ -58,6 +58,14 @@ class Frames(NamedTuple):
 
 
 NOWHERE: Final = Frames(None, None)
+KEPT_AS: Final = "_compilescope_places"
+"""The attribute of torch's own objects under which the places of guards are kept, so that they live as long."""
+
+
+def kept(shape_place: object) -> Frames:
+    """Return what was kept of the stack when a shape's guard was given its place."""
+    found = getattr(shape_place, KEPT_AS, None)
+    return found if isinstance(found, Frames) else NOWHERE
 
 
 @cache

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from compilescope._version import __version__
 from compilescope.capture import _torch, breaks, describe, fallbacks
+from compilescope.capture.evidence import with_uses
 from compilescope.capture.runs import RunCounter
 from compilescope.capture.tap import Attempt, Tap
 from compilescope.capture.targets import Selector, TargetBook
@@ -228,7 +229,8 @@ def _code_object(
 def _recompile(attempt: Attempt, current: Mapping[str, str]) -> Recompile | None:
     if not attempt.is_recompile:
         return None
-    entries = tuple(replace(miss, id=current.get(miss.id, miss.id)) for miss in attempt.misses)
+    known = (with_uses(miss) for miss in attempt.misses)
+    entries = tuple(replace(miss, id=current.get(miss.id, miss.id)) for miss in known)
     return Recompile(entries=entries)
 
 

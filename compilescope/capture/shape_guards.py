@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from compilescope.capture import describe, expressions, tensors
-from compilescope.capture.compiled_for import layout_of
+from compilescope.capture.compiled_for import layout_of, mark_of, registered_as
 from compilescope.capture.expressions import Symbol, root_of
 from compilescope.record import Failure, Moved
 
@@ -198,8 +198,19 @@ class _Failed:
             "holder": "tensor",
             "raised": self.raised,
             "symbols": tuple(operand.name for operand in operands),
+            **(self._of_one_size(operands[0]) if len(operands) == 1 else {}),
         }
         return Failure(**(derived | facts))
+
+    def _of_one_size(self, operand: Operand) -> dict[str, Any]:
+        """Return what advice on a size needs to know: what pinned it, how it is marked, what holds the tensor."""
+        text = operand.symbol.text
+        found: dict[str, Any] = {"pinned_by": self.frame.places.pin(text)}
+        tensor, dot, index = text.rpartition(".size()[")
+        if dot:
+            found["marked"] = mark_of(self._value(tensor), int(index.rstrip("]")))
+            found["registered"] = registered_as(tensor)
+        return found
 
     def _base_gone(self, base: Symbol, symbols: Sequence[Symbol]) -> Failure:
         operands = [replace(self._operand(symbol), was=None) for symbol in symbols]

@@ -1,0 +1,126 @@
+"""What helps against causes of the shape family."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from compilescope.analysis.advising import Advice, about, place_of, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from compilescope.analysis.facts import Facts
+    from compilescope.record import Failure
+
+_ZERO_ONE: Final = ("0", "1")
+_LORA: Final = re.compile(r"\blora_[A-Za-z]")
+_ARGUMENT: Final = re.compile(r"\w+\.size\(\)\[\d+\]$")
+_DIMENSION: Final = re.compile(r"\.size\(\)\[(\d+)\]$")
+_THIS: Final = "this dimension"
+_SPEC: Final = (2, 13)
+"""The first version with a public way to name dynamic sizes; the argument got its later name in the next."""
+
+
+def _size(cause: Failure, facts: Facts) -> Advice:
+    if (static := _static(cause)) is not None:
+        return static
+    if cause.pinned_by is not None:
+        return about(cause, "pinned", place=place_of(cause.pinned_by), quoted=quoted(cause.pinned_by))
+    if cause.marked == "static":
+        return about(cause, "marked_static")
+    if cause.actual in _ZERO_ONE or cause.expected in _ZERO_ONE:
+        return _zero_one(cause, facts)
+    if facts.dynamic is True:
+        return about(cause, "pinned_somewhere", expected=cause.expected)
+    return Advice("dynamic_instead" if facts.dynamic is False else "dynamic", {"dims": _dims(cause, facts)})
+
+
+def _static(cause: Failure) -> Advice | None:
+    """Return what helps where the tensor is one whose sizes Dynamo keeps static."""
+    if _LORA.search(cause.source) and cause.expected_type == "Parameter":
+        return Advice("lora_rank")
+    if cause.registered is not None or (cause.expected_type == "Parameter" and cause.part == "size"):
+        return about(cause, "static_parameter")
+    return None
+
+
+def _zero_one(cause: Failure, facts: Facts) -> Advice:
+    if (static := _static(cause)) is not None:
+        return static
+    if cause.pinned_by is not None:
+        return about(cause, "pinned", place=place_of(cause.pinned_by), quoted=quoted(cause.pinned_by))
+    if _inside(cause):
+        return about(cause, "zero_inside")
+    freed = facts.frees_sizes and (facts.dynamic is True or cause.marked == "dynamic")
+    if cause.marked == "unbacked" or (freed and not facts.inductor):
+        return about(cause, "zero_one_expected")
+    dims = _dims(cause, facts)
+    words = {
+        "inductor": ", and make the first call with 0 or 1, since Inductor asks for any other size" * facts.inductor,
+        "broadcast": " (not with dynamic=True, where that raises as soon as a size of 1 is broadcast)"
+        * (facts.dynamic is True),
+        "dims": dims,
+        "them": "it" if dims == _THIS else "them",
+        "or_spec": _spec(cause, facts),
+    }
+    if freed:
+        return about(cause, "zero_one_first", **words)
+    return about(cause, "zero_one_branched" if facts.asked & {cause.source, *cause.also} else "zero_one", **words)
+
+
+def _inside(cause: Failure) -> bool:
+    """Whether a size is 0 in another dimension than the first, so that the strides of the others follow from it."""
+    dimension = _DIMENSION.search(cause.source)
+    return dimension is not None and dimension[1] != "0" and "0" in (cause.expected, cause.actual)
+
+
+def _spec(cause: Failure, facts: Facts) -> str:
+    if facts.torch < _SPEC or facts.resumes is not None or not _ARGUMENT.match(cause.source):
+        return ""
+    argument = "shapes_spec" if facts.torch == _SPEC else "dynamic_shapes"
+    return f", or give it a ShapeVar in torch.compile({argument}=...) (torch.fx.experimental.dynamic_spec)"
+
+
+def _dims(cause: Failure, facts: Facts) -> str:
+    """Return the dimensions to mark. Those that are equal are marked together, or Dynamo raises."""
+    change = (cause.kind, cause.expected, cause.actual)
+    others = [f.source for f in facts.causes if (f.kind, f.expected, f.actual) == change and f.part == cause.part]
+    # Relations, and the tensors behind views, are seen to change along with a size; they are not what is marked.
+    sizes = {source for source in (*cause.also, *others) if _DIMENSION.search(source) and "._base" not in source}
+    sources = sorted({cause.source, *(source for source in sizes if ", " not in source)})
+    if len(sources) == 1:
+        return _THIS
+    shown = ", ".join(sources[:3]) + (f" and {len(sources) - 3} more" if len(sources) > 3 else "")  # noqa: PLR2004 (what a line holds)
+    return f"these equal dimensions, all of them: {shown}"
+
+
+def _duck_size(cause: Failure, _: Facts) -> Advice:
+    sizes = {side.strip().rpartition("= ")[2] for side in cause.actual.split(",")}
+    if sizes & set(_ZERO_ONE):
+        return about(cause, "duck_zero_one", dims=" and ".join(cause.symbols) or cause.source)
+    return about(cause, "duck_size")
+
+
+def _asked_at(name: str) -> Callable[[Failure, Facts], Advice]:
+    def rule(cause: Failure, _: Facts) -> Advice:
+        return about(cause, name, place=place_of(cause.where))
+
+    return rule
+
+
+def _bound(cause: Failure, facts: Facts) -> Advice:
+    if cause.actual in _ZERO_ONE and cause.guard.startswith("2 <= "):
+        return _zero_one(cause, facts)
+    return about(cause, "bound", place=place_of(cause.where))
+
+
+RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
+    "size": _size,
+    "zero_one": _zero_one,
+    "rank": lambda cause, _: about(cause, "rank"),
+    "duck_size": _duck_size,
+    "divisibility": _asked_at("divisibility"),
+    "bound": _bound,
+    "shape_relation": _asked_at("shape_relation"),
+}

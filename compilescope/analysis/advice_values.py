@@ -1,0 +1,97 @@
+"""What helps against causes that are Python values: arguments, attributes, globals, variables of a closure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from compilescope.analysis.advising import Advice, about, and_dynamic, place_of
+from compilescope.analysis.facts import library_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from compilescope.analysis.facts import Facts
+    from compilescope.record import Failure
+
+_NUMBERS: Final = ("int", "float")
+
+
+def _number(cause: Failure, facts: Facts) -> Advice:
+    """A number that dynamic=True frees, unless the code needs or branches on it."""
+    if (known := _by_library(cause)) is not None:
+        return known
+    if (needed := _needed(cause)) is not None:
+        return needed
+    if cause.use == "branch":
+        return about(cause, "side_expected" if facts.dynamic is True else "number_branched")
+    if facts.dynamic is True:
+        return about(cause, "number_as_tensor" if cause.use == "arithmetic" else "constant_or_tensor")
+    return about(cause, "number" if cause.use == "arithmetic" else "number_unread")
+
+
+def _needed(cause: Failure) -> Advice | None:
+    if cause.pinned_by is None and cause.use != "constant":
+        return None
+    return about(cause, "constant_expected", at="" if cause.pinned_by is None else f" at {place_of(cause.pinned_by)}")
+
+
+def _by_library(cause: Failure) -> Advice | None:
+    if cause.source.endswith("['lr']") and "param_groups" in cause.source:
+        return Advice("learning_rate")
+    if ".scaling[" in cause.source and library_of(cause.where) == "peft":
+        return Advice("lora_scaling")
+    return None
+
+
+def _module_int(cause: Failure, facts: Facts) -> Advice:
+    """An int of a module, which stays a constant under dynamic=True unless a setting frees it."""
+    if facts.config.get("allow_unspec_int_on_nn_module") is True:
+        return _number(cause, facts)
+    if (needed := _needed(cause)) is not None:
+        return needed
+    names = {"arithmetic": "module_int", "branch": "module_int_branched"}
+    return about(cause, names.get(cause.use or "", "module_int_unread"), and_dynamic=and_dynamic(facts))
+
+
+def _any(cause: Failure, facts: Facts) -> Advice:
+    """A value of any type, by its type."""
+    types = {cause.expected_type, cause.actual_type} - {None}
+    if "bool" in types:
+        return about(cause, "bool_expected")
+    if "str" in types:
+        return about(cause, "string_expected")
+    if types and types <= set(_NUMBERS):
+        return _number(cause, facts)
+    return about(cause, "value_expected")
+
+
+def _global(cause: Failure, facts: Facts) -> Advice:
+    if "int" not in (cause.actual_type, cause.expected_type):
+        return _any(cause, facts)
+    if cause.use == "branch":
+        return about(cause, "side_expected")
+    return _needed(cause) or about(cause, "global_number", and_dynamic=and_dynamic(facts))
+
+
+def _closure(cause: Failure, facts: Facts) -> Advice:
+    return about(cause, "constant_or_tensor") if cause.actual_type not in _NUMBERS else _number(cause, facts)
+
+
+def _none(cause: Failure, _: Facts) -> Advice:
+    return about(cause, "optional_part" if cause.holder == "module" else "optional_argument")
+
+
+RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
+    "python_int": _number,
+    "python_float": _number,
+    "python_bool": lambda cause, _: about(cause, "bool_expected"),
+    "python_str": lambda cause, _: about(cause, "string_expected"),
+    "python_value": lambda cause, _: about(cause, "value_expected"),
+    "none_vs_value": _none,
+    "module_attr_int": _module_int,
+    "module_attr": _any,
+    "attr_changed": _any,
+    "attr_str": lambda cause, _: about(cause, "string_expected"),
+    "global": _global,
+    "closure": _closure,
+}

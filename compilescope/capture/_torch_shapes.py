@@ -1,0 +1,44 @@
+"""The private names of torch's shape environment that compilescope relies on; tried on torch 2.13, 2.14 and 2.15."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def specialised(environment: Any) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 (a ShapeEnv)
+    """Yield what began as a symbol and ended as a constant while a frame was traced.
+
+    Args:
+        environment: the ``ShapeEnv`` of the frame's output graph, once tracing is over.
+
+    Yields:
+        The sources of the symbol (``L['x'].size()[0]``), and the place that asked for the constant where the
+        environment knows it, as torch's own object.
+    """
+    for symbol, sources in environment.var_to_sources.items():
+        if not environment.replace(symbol).is_number:
+            continue
+        places = [place for place in _places(environment, symbol) if place is not None]
+        # One symbol may stand for another, which became the constant: the last line of the chain did it.
+        yield tuple(_name(source) for source in sources), places[-1] if places else None
+
+
+def written(place: Any) -> str | None:  # noqa: ANN401 (a place of torch's)
+    """Return a place as torch writes it, ``text  # file:line in function``; None where it names no line."""
+    return None if place.maybe_user_loc is None else str(place.maybe_user_loc)
+
+
+def _places(environment: Any, symbol: Any) -> Iterator[Any]:  # noqa: ANN401 (a ShapeEnv and a sympy symbol)
+    target = environment.replacements.get(symbol)
+    if target is None:
+        return
+    yield environment.replacements_slocs.get(symbol)
+    for free in target.free_symbols:
+        yield from _places(environment, free)
+
+
+def _name(source: Any) -> str:  # noqa: ANN401 (a Source, whose name is a method before 2.13)
+    return str(source.name() if callable(source.name) else source.name)

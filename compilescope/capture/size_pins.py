@@ -1,0 +1,35 @@
+"""Finds the lines that pin a size: those that need it as a Python constant, so that no setting makes it dynamic.
+
+A dimension that is dynamic when a frame is compiled is a symbol in torch's shape environment. Where the
+code needs its value (a dict is looked up by it, a text is made of it, it is compared with a constant),
+the symbol is replaced by the number, and the environment keeps the line that asked for that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from compilescope.capture import _torch_shapes, describe
+from compilescope.capture.places import kept
+
+if TYPE_CHECKING:
+    from compilescope.capture.resume_lines import ResumeLines
+    from compilescope.record import Location
+
+
+def size_pins(environment: Any, lines: ResumeLines | None = None) -> dict[str, Location]:  # noqa: ANN401 (a ShapeEnv)
+    """Return the line that pinned each size or number that began as a symbol, by source.
+
+    Call it when a frame has been compiled, with the shape environment of its output graph. The answer is
+    plain data, keyed by the source as Dynamo writes it: ``L['x'].size()[0]``.
+    """
+    found: dict[str, Location] = {}
+    for sources, place in _torch_shapes.specialised(environment):
+        if place is None:
+            continue
+        where, text = kept(place).corrected(lines).describe().user, _torch_shapes.written(place)
+        if where is None and text is not None:
+            where = describe.location_in(f"# {text}")
+        if where is not None:
+            found |= dict.fromkeys(sources, where)
+    return found

@@ -1,0 +1,167 @@
+"""Says what code does with a Python value that Dynamo guards: branches on it, needs it itself, or calculates with it.
+
+That decides what helps. A number that is only calculated with can be a tensor or dynamic; one that is branched on
+gives each side of the branch a graph, and as a tensor it breaks the graph; one that is the length of a loop or part
+of a text is a constant of the graph whatever is set. It is read from the function's own source. Where that is not
+at hand, or where the value goes on into another function, nothing is said.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compilescope.record import Use
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_STEPS: Final = 3
+"""How many assignments to a local name are followed."""
+_NEEDING: Final = frozenset({"range", "str", "repr", "format", "len", "print", "getattr", "enumerate", "hash"})
+_CONVERTING: Final = frozenset({"int", "float", "abs", "min", "max", "round"})
+_LITERALS: Final = (ast.List, ast.Tuple, ast.Dict, ast.JoinedStr)
+
+
+@lru_cache(maxsize=4096)
+def use_of(source: str, file: str, line: int) -> Use | None:
+    """Return what the function around a line does with the value at ``source``.
+
+    Args:
+        source: the guarded value as the user writes it: ``factor``, ``self.seed``, ``self.scaling['default']``.
+        file: absolute path of the file.
+        line: a line of the function that reads the value.
+
+    Returns:
+        The use that asks most of the value; None where it is not found, or where it also goes elsewhere.
+    """
+    function = _function_at(file, line)
+    if function is None:
+        return None
+    uses = set(_Uses(function).of(source))
+    if "constant" in uses:
+        return "constant"
+    if "branch" in uses:
+        return "branch"
+    return "arithmetic" if uses == {"arithmetic"} else None
+
+
+def _function_at(file: str, line: int) -> ast.AST | None:
+    """Return the innermost function of a file that holds a line."""
+    around = [node for node in _functions(file) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return max(around, key=lambda node: node.lineno, default=None)
+
+
+@lru_cache(maxsize=32)
+def _functions(file: str) -> tuple[_Function, ...]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
+
+
+class _Uses:
+    """The uses of a value in one function."""
+
+    def __init__(self, function: ast.AST) -> None:
+        self._nodes = list(ast.walk(function))
+        self._parents = {child: node for node in self._nodes for child in ast.iter_child_nodes(node)}
+
+    def of(self, source: str) -> Iterator[Use | None]:
+        """Yield every use of the value at ``source``; None for one that leads elsewhere."""
+        wanted = _parsed(source)
+        if wanted is not None:
+            for node in self._nodes:
+                if isinstance(node, ast.expr) and _is(node, wanted):
+                    yield from self._use(node, _STEPS)
+
+    def _use(self, node: ast.expr, steps: int) -> Iterator[Use | None]:
+        """Follow a value upwards, through what keeps it a Python number, to the statement that decides."""
+        child: ast.AST = node
+        calculated = False
+        while (parent := self._parents.get(child)) is not None:
+            if (use := _use_in(parent, child)) is not None:
+                yield use
+                return
+            match parent:
+                case ast.BinOp() | ast.Compare():
+                    # Compared or calculated with anything but a constant, it may be a tensor by now.
+                    calculated = calculated or not _is_constant(parent, child)
+                case ast.UnaryOp() | ast.IfExp():
+                    pass
+                case ast.Call(func=ast.Name(id=name)) if name in _CONVERTING:
+                    pass
+                case ast.Assign(targets=[target]) if ast.unparse(target) == ast.unparse(node):
+                    yield "arithmetic"
+                    return
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.NamedExpr(target=ast.Name(id=name)):
+                    if calculated or steps == 0:
+                        break
+                    yield from self._reads(name, steps - 1)
+                    return
+                case _:
+                    break
+            child = parent
+        yield "arithmetic" if calculated else None
+
+    def _reads(self, name: str, steps: int) -> Iterator[Use | None]:
+        for node in self._nodes:
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+                yield from self._use(node, steps)
+
+
+def _use_in(parent: ast.AST, child: ast.AST) -> Use | None:
+    match parent:
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test) if test is child:
+            return "branch"
+        case ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.Match():
+            return "branch"
+        case ast.comprehension(ifs=conditions) if child in conditions:
+            return "branch"
+        case ast.FormattedValue():
+            return "constant"
+        case ast.Call(func=ast.Name(id=name)) if name in _NEEDING:
+            return "constant"
+        case ast.Subscript(value=base, slice=index) if index is child and isinstance(base, _LITERALS):
+            return "constant"
+        case ast.BinOp(left=left, right=right) if any(isinstance(side, _LITERALS) for side in (left, right)):
+            return "constant"
+        case ast.BinOp(left=ast.Constant(value=str())):
+            return "constant"
+        case ast.AugAssign():
+            return "arithmetic"
+    return None
+
+
+def _is_constant(operation: ast.BinOp | ast.Compare, child: ast.AST) -> bool:
+    others = [node for node in ast.iter_child_nodes(operation) if isinstance(node, ast.expr) and node is not child]
+    return all(isinstance(other, ast.Constant) for other in others)
+
+
+def _parsed(source: str) -> ast.expr | None:
+    try:
+        node = ast.parse(source, mode="eval").body
+    except SyntaxError:
+        return None
+    match node:
+        case ast.Subscript(value=ast.Name(id="G"), slice=ast.Constant(value=str() as name)):
+            return ast.Name(id=name, ctx=ast.Load())
+    return node
+
+
+def _is(node: ast.expr, wanted: ast.expr) -> bool:
+    """Whether a node reads the wanted value. Its holder goes by another name where the function was called inline."""
+    match wanted, node:
+        case ast.Name(id=name), ast.Name(id=found):
+            return name == found and isinstance(node.ctx, ast.Load)
+        case ast.Attribute(attr=name), ast.Attribute(attr=found):
+            return name == found
+        case ast.Subscript(value=held, slice=key), ast.Subscript(value=holder, slice=index):
+            same = not isinstance(index, ast.Constant) or ast.dump(index) == ast.dump(key)
+            return same and _is(holder, held)
+    return False
