@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from compilescope.analysis.cache_use import cache_uses
 from compilescope.storage import merge_breaks
 from compilescope.wording import count
 
@@ -38,6 +39,7 @@ class Totals:
         unjudged: recompiles of which that was not worked out.
         unexplained: recompiles of which no guard could be examined.
         refused: attempts that met the recompile limit.
+        forbidden: calls that a stance or ``error_on_recompile`` forbade to compile again.
         failed: attempts that ended in another error.
         skipped: attempts after which the frame runs eagerly.
         breaks: graph-break sites.
@@ -54,6 +56,7 @@ class Totals:
     unjudged: int
     unexplained: int
     refused: int
+    forbidden: int
     failed: int
     skipped: int
     breaks: int
@@ -102,6 +105,7 @@ def totals(recording: Recording) -> Totals:
         unjudged=sum(r.shape_driven is None for r in verdicts),
         unexplained=sum(r.closest is None and not r.causes for r in verdicts),
         refused=refused,
+        forbidden=sum(c.outcome == "refused" for c in recording.compilations),
         failed=sum(c.outcome in ("failed", "limit") for c in recording.compilations) - refused,
         skipped=sum(c.outcome == "skipped" for c in recording.compilations),
         breaks=len(sites),
@@ -140,6 +144,8 @@ def alarms(recording: Recording) -> tuple[Alarm, ...]:
         *_run_alarms(recording),
         *_nothing_alarms(recording),
         *_limit_alarms(recording),
+        *_forbidden_alarms(recording),
+        *_cache_alarms(recording),
         *_target_alarms(recording.targets),
         *_sweep_alarms(recording),
         *_blind_alarms(recording),
@@ -188,6 +194,33 @@ def _limit_alarms(recording: Recording) -> Iterator[Alarm]:
         yield Alarm("recompile_limit", f"{text}; whatever fits no entry runs eagerly from then on: {ran}.")
     else:
         yield Alarm("recompile_limit", f"{text}: {count(len(refused), 'attempt')} to compile refused.")
+
+
+def _forbidden_alarms(recording: Recording) -> Iterator[Alarm]:
+    names = display_names(recording)
+    refused = [c for c in recording.compilations if c.outcome == "refused"]
+    if not refused:
+        return
+    first = refused[0].error
+    by = "" if first is None else f" First: {gist(first.message)}"
+    raised = count(len(refused), "call")
+    text = f"{raised} of {listed(names.get(c.code, c.code) for c in refused)} needed a new graph and raised instead."
+    yield Alarm("refused", f"{text}{by}")
+
+
+def _cache_alarms(recording: Recording) -> Iterator[Alarm]:
+    names = display_names(recording)
+    full = {c.code for c in recording.compilations if met_limit(c)}
+    for use in cache_uses(recording):
+        name = names.get(use.code, use.code)
+        if use.nearly_full and use.code not in full:
+            then = "the next new input" if use.used >= use.limit else "the next new input but one"
+            uses = f"{name} uses {use.used} of its {use.limit} cache entries"
+            yield Alarm("nearly_full", f"{uses}: {then} runs eagerly, or raises under fullgraph.", wrong=False)
+        if use.shared:
+            text = f"{listed(use.owners)} share one code object and its limit of {use.limit} entries, {use.used} used"
+            cure = "torch.compile(..., isolate_recompiles=True) gives each its own where this torch has it"
+            yield Alarm("shared_limit", f"{text}: {cure}.", wrong=False)
 
 
 def _were(things: Sequence[str], noun: str) -> str:
@@ -274,7 +307,12 @@ def _counts(recording: Recording, *, none: str, compilation: str) -> str:
             parts.append(_number(sums.fallbacks, "eager fallback", none))
         else:
             parts.append(f"{count(sums.fallbacks, 'eager fallback')} seen (eager calls were not looked at)")
-    attempts = ((sums.refused, "refused by the recompile limit"), (sums.failed, "failed"), (sums.skipped, "skipped"))
+    attempts = (
+        (sums.refused, "refused by the recompile limit"),
+        (sums.forbidden, "forbidden to compile again"),
+        (sums.failed, "failed"),
+        (sums.skipped, "skipped"),
+    )
     parts += [f"{count(number, 'attempt')} {what}" for number, what in attempts if number]
     return ", ".join(parts)
 

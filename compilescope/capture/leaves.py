@@ -141,8 +141,11 @@ def _of_size(asked: Asked, difference: tensors.Difference) -> dict[str, object]:
     """Return what advice on a size needs to know: what pinned it, how it is marked, what holds the tensor."""
     if difference.part != "size":
         return {}
-    return {
-        "pinned_by": asked.frame.places.pin(f"{asked.source}{difference.suffix}"),
+    pin = asked.frame.places.pin(f"{asked.source}{difference.suffix}")
+    # What the user has to change is the line that needs the size as a constant, not the first that reads the tensor.
+    placed = {} if pin is None else {"where": pin, "torch_where": None}
+    return placed | {
+        "pinned_by": pin,
         "marked": mark_of(asked.value, int(difference.suffix.rpartition("[")[2].rstrip("]"))),
         "registered": registered_as(asked.source),
     }

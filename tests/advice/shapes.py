@@ -305,7 +305,11 @@ def long_or_short(image: Tensor) -> Tensor:
     return image.sin() if image.shape[0] > 10 else image.cos()
 
 
-def under_inductor(sizes: tuple[int, ...], mark: Callable[[Tensor, int], None] | None, dynamic: bool | None) -> object:
+def under_inductor(
+    sizes: tuple[int, ...],
+    mark: Callable[[Tensor, int], None] | None,
+    dynamic: bool | None,  # noqa: FBT001 (as torch.compile takes it)
+) -> object:
     if shutil.which("g++") is None:
         pytest.skip("Inductor needs a C++ compiler")
     images = [torch.ones(rows, 3) for rows in sizes]

@@ -1,0 +1,59 @@
+"""How many of its cache entries each code object uses, and which modules share them. Pure; imports no torch.
+
+The recompile limit counts entries of a code object. Where one wrapper runs for several modules, they share the limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compilescope.record import Compilation, Recording
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """The entries of one code object at the end of the run.
+
+    Attributes:
+        code: its id.
+        used: entries in use.
+        limit: how many there may be.
+        owners: the modules or functions that they were compiled for, where the code object is a shared wrapper.
+    """
+
+    code: str
+    used: int
+    limit: int
+    owners: tuple[str, ...]
+
+    @property
+    def nearly_full(self) -> bool:
+        """Whether at most one more entry fits."""
+        return self.used >= self.limit - 1
+
+    @property
+    def shared(self) -> bool:
+        """Whether several modules use up one limit, and half of it is gone."""
+        return len(self.owners) > 1 and self.used * 2 >= self.limit
+
+
+def cache_uses(recording: Recording) -> tuple[CacheUse, ...]:
+    """Return the use of every code object that was compiled; nothing where the limit was not recorded."""
+    limit = recording.meta.config.get("recompile_limit")
+    return () if not isinstance(limit, int) else tuple(_uses(recording, limit))
+
+
+def _uses(recording: Recording, limit: int) -> Iterator[CacheUse]:
+    by_code: dict[str, list[Compilation]] = {}
+    for compilation in recording.compiled:
+        by_code.setdefault(compilation.code, []).append(compilation)
+    for code, compiled in by_code.items():
+        # The entries that the newest was matched against, and itself: a reset or a region of its own starts again.
+        older = compiled[-1].recompile
+        used = 1 if older is None else len(older.entries) + 1
+        owners = dict.fromkeys(one.owner for one in compiled[-used:] if one.owner is not None)
+        yield CacheUse(code, used, limit, tuple(owners))
