@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.advising import Advice, about, place_of
+from compilescope.analysis.advising import Advice, about, of_adapter, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +23,6 @@ _AS_NAMED: Final = (
     "device",
     "inference_tensor",
     "dispatch_keys",
-    "tensor_type",
     "subclass_metadata",
     "dim_marking",
     "list_length",
@@ -43,7 +42,13 @@ _AS_NAMED: Final = (
 """Kinds for which one sentence of their own name fits whatever the facts."""
 
 
+def _tensor_type(cause: Failure, _: Facts) -> Advice:
+    return Advice("lora_rank") if of_adapter(cause) else about(cause, "tensor_type")
+
+
 def _requires_grad(cause: Failure, _: Facts) -> Advice:
+    if of_adapter(cause):
+        return Advice("lora_rank")
     parameter = "Parameter" in (cause.expected_type, cause.actual_type) or cause.registered == "parameter"
     return about(cause, "requires_grad_parameter" if parameter else "requires_grad")
 
@@ -85,5 +90,6 @@ RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
     "module_type": _class("module_type"),
     "type": _type,
     "object_id": _object_id,
-    "function_id": _named("function"),
+    "function_id": _class("function"),
+    "tensor_type": _tensor_type,
 }

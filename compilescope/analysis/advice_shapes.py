@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.advising import Advice, about, place_of, quoted
+from compilescope.analysis.advising import Advice, about, of_adapter, place_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from compilescope.record import Failure
 
 _ZERO_ONE: Final = ("0", "1")
-_LORA: Final = re.compile(r"\blora_[A-Za-z]")
 _ARGUMENT: Final = re.compile(r"\w+\.size\(\)\[\d+\]$")
 _DIMENSION: Final = re.compile(r"\.size\(\)\[(\d+)\]$")
 _THIS: Final = "this dimension"
@@ -38,7 +37,7 @@ def _size(cause: Failure, facts: Facts) -> Advice:
 
 def _static(cause: Failure) -> Advice | None:
     """Return what helps where the tensor is one whose sizes Dynamo keeps static."""
-    if _LORA.search(cause.source) and cause.expected_type == "Parameter":
+    if of_adapter(cause):
         return Advice("lora_rank")
     if cause.registered is not None or (cause.expected_type == "Parameter" and cause.part == "size"):
         return about(cause, "static_parameter")

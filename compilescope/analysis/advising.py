@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _PROPERTY: Final = re.compile(
     r"(?:\.(?:size|stride|dim|storage_offset)\(\)(?:\[\d+\])?|\.(?:dtype|device|requires_grad|_base))$"
 )
+_ADAPTER: Final = re.compile(r"\blora_[A-Z]\b")
 _LONGEST_QUOTE: Final = 60
 
 
@@ -41,6 +42,11 @@ def value_of(source: str) -> str:
 def about(cause: Failure, name: str, **words: str) -> Advice:
     """Return a sentence about the value of a cause."""
     return Advice(name, {"source": value_of(cause.source), **words})
+
+
+def of_adapter(cause: Failure) -> bool:
+    """Whether a Parameter is that of a LoRA adapter, which peft replaces where adapters are swapped."""
+    return _ADAPTER.search(cause.source) is not None and "Parameter" in (cause.expected_type, cause.actual_type)
 
 
 def place_of(where: Location | None) -> str:

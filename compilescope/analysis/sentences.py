@@ -43,24 +43,28 @@ SHAPES: Final = {
         "(eval ... == {expected}); do what it does outside the compiled code, or expect one graph for each size"
     ),
     "zero_one": (
-        "call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}; where the code branches on the size, the "
-        f"frame then fails or runs eager: set {_OBLIVIOUS} instead and call mark_dynamic on {{them}}{{inductor}}{{broadcast}}"
+        "call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}; where the code branches on the "
+        "size, the frame "
+        f"then fails or runs eager: set {_OBLIVIOUS} instead and call mark_dynamic on {{them}}{{inductor}}{{broadcast}}"
     ),
     "zero_one_first": (
-        "make the first call with 0 or 1: backed_size_oblivious is set, but Inductor asks for any other size; or, "
-        "where nothing branches on the size, call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
+        "make the first call with 0 or 1: backed_size_oblivious is set, but Inductor asks for any other "
+        "size; or, where "
+        "nothing branches on the size, call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
     ),
     "zero_one_branched": (
-        f"set {_OBLIVIOUS} and call mark_dynamic on {{dims}}{{inductor}}{{broadcast}}, or pad {{source}} so that 0 and 1"
-        " do not occur; not mark_unbacked, since the code branches on this size"
+        f"set {_OBLIVIOUS} and call mark_dynamic on {{dims}}{{inductor}}{{broadcast}}, or pad {{source}} so "
+        "that 0 and 1 "
+        "do not occur; not mark_unbacked, since the code branches on this size"
     ),
     "zero_one_expected": (
         "expected: the code tells 0 or 1 from other sizes itself; pad {source} so that they do not occur, "
         "or expect a graph for each"
     ),
     "zero_inside": (
-        "expected: an empty tensor has the strides of size 1, so a 0 in any but the first dimension keeps a graph of "
-        "its own whatever is set; pad {source} or skip the call where it is empty, or expect that graph"
+        "expected: an empty tensor has the strides of size 1, so a 0 in any but the first dimension keeps a "
+        "graph of its "
+        "own whatever is set; pad {source} or skip the call where it is empty, or expect that graph"
     ),
     "rank": "give {source} one rank, for example with unsqueeze or flatten before the compiled call",
     "duck_size": (
@@ -68,8 +72,9 @@ SHAPES: Final = {
         "or make the first call with unequal sizes"
     ),
     "duck_zero_one": (
-        "call torch._dynamo.decorators.mark_unbacked on {dims}, where nothing branches on the sizes and they need not "
-        "be equal; where a size of 1 is broadcast, expect a graph for it"
+        "call torch._dynamo.decorators.mark_unbacked on {dims}, where nothing branches on the sizes and they "
+        "need not be "
+        "equal; where a size of 1 is broadcast, expect a graph for it"
     ),
     "marked_static": "leave out the mark_static on {source}, which keeps this size static under dynamic=True as well",
     "divisibility": "pad {source} to a multiple of what {place} asks for, or expect one graph for each answer",

@@ -18,12 +18,14 @@ def specialised(environment: Any) -> Iterator[tuple[tuple[str, ...], Any]]:  # n
         The sources of the symbol (``L['x'].size()[0]``), and the place that asked for the constant where the
         environment knows it, as torch's own object.
     """
+    equations = _equations(environment)
     for symbol, sources in environment.var_to_sources.items():
-        if not environment.replace(symbol).is_number:
+        places = [*_places(environment, symbol)] if environment.replace(symbol).is_number else equations.get(symbol, [])
+        if not places:
             continue
-        places = [place for place in _places(environment, symbol) if place is not None]
+        known = [place for place in places if place is not None]
         # One symbol may stand for another, which became the constant: the last line of the chain did it.
-        yield tuple(_name(source) for source in sources), places[-1] if places else None
+        yield tuple(_name(source) for source in sources), known[-1] if known else None
 
 
 def written(place: Any) -> str | None:  # noqa: ANN401 (a place of torch's)
@@ -38,6 +40,16 @@ def _places(environment: Any, symbol: Any) -> Iterator[Any]:  # noqa: ANN401 (a 
     yield environment.replacements_slocs.get(symbol)
     for free in target.free_symbols:
         yield from _places(environment, free)
+
+
+def _equations(environment: Any) -> dict[Any, list[Any]]:  # noqa: ANN401 (a ShapeEnv)
+    """Return the places of guards such as ``Eq(s0, 1)``: a size of 1 under oblivious sizes is never replaced."""
+    found: dict[Any, list[Any]] = {}
+    for guard in environment.guards:
+        expression = guard.expr
+        if expression.is_Equality and expression.lhs.is_Symbol and expression.rhs.is_number:
+            found.setdefault(expression.lhs, []).append(guard.sloc)
+    return found
 
 
 def _name(source: Any) -> str:  # noqa: ANN401 (a Source, whose name is a method before 2.13)

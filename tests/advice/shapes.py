@@ -305,33 +305,29 @@ def long_or_short(image: Tensor) -> Tensor:
     return image.sin() if image.shape[0] > 10 else image.cos()
 
 
-def under_inductor(
-    sizes: tuple[int, ...],
-    mark: Callable[[Tensor, int], None] | None,
-    dynamic: bool | None,  # noqa: FBT001 (as torch.compile takes it)
-) -> object:
+def under_inductor(sizes: tuple[int, ...], mark: Callable[[Tensor, int], None] | None, **settings: object) -> object:
     if shutil.which("g++") is None:
         pytest.skip("Inductor needs a C++ compiler")
     images = [torch.ones(rows, 3) for rows in sizes]
     inputs = [(image,) for image in images] if mark is None else marked(images, mark)
-    return calls(doubled, inputs, dynamic=dynamic, backend="inductor")
+    return calls(doubled, inputs, backend="inductor", **settings)
 
 
 @cures("zero_one")
 def rows_become_one_under_inductor(*, followed: bool) -> object:
     with shape_config.patch(backed_size_oblivious=followed):
-        return under_inductor((1, 4) if followed else (4, 1), mark_dynamic if followed else None, None)
+        return under_inductor((1, 4) if followed else (4, 1), mark_dynamic if followed else None)
 
 
 @cures("zero_one")
 def rows_become_none_under_inductor_and_are_unbacked(*, followed: bool) -> object:
-    return under_inductor((4, 0), mark_unbacked if followed else None, True)  # noqa: FBT003 (as torch.compile takes it)
+    return under_inductor((4, 0), mark_unbacked if followed else None, dynamic=True)
 
 
 @cures("zero_one_first")
 def rows_become_one_under_inductor_where_sizes_are_free(*, followed: bool) -> object:
     with shape_config.patch(backed_size_oblivious=True):
-        return under_inductor((1, 4) if followed else (4, 1), None, True)  # noqa: FBT003 (as torch.compile takes it)
+        return under_inductor((1, 4) if followed else (4, 1), None, dynamic=True)
 
 
 @wrong("zero_one_first")

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.output_graph import OutputGraph
+from torch.fx.experimental import _config as shape_config
 
 from compilescope.capture.size_pins import size_pins
 
@@ -97,6 +98,17 @@ def test_line_that_needs_the_size_as_a_constant_is_named(
     assert pin.text is not None
     assert pin.text.endswith("# here")
     assert pin.file.endswith("test_size_pins.py")
+
+
+def test_one_that_is_told_from_other_sizes_is_pinned_though_sizes_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_or_many(image: Tensor) -> Tensor:
+        return image if image.shape[0] == 1 else image * 2
+
+    with shape_config.patch(backed_size_oblivious=True):
+        pins = pins_of(one_or_many, torch.ones(1, 5), monkeypatch)
+        assert pins["L['image'].size()[0]"].function == "one_or_many"
+        torch.compiler.reset()
+        assert pins_of(one_or_many, torch.ones(4, 5), monkeypatch) == {}
 
 
 def test_only_the_dimension_that_is_needed_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
