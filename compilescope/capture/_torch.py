@@ -29,7 +29,7 @@ from compilescope.capture.call import CompileCall, Entry
 from compilescope.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import CodeType
 
 OLDEST: Final = (2, 11)
@@ -77,12 +77,13 @@ def _dotted(version: tuple[int, int]) -> str:
 def read_call(converter: Mapping[str, Any]) -> CompileCall:
     """Read what ``_compile`` is about to be called with from the locals of its caller.
 
-    2.11 has a linked list ``cache_entry``; later versions have ``cache_entries`` of the region
-    and ``cache_entries_for_reasons``, to which the default region's are added.
+    Versions after 2.11 have ``cache_entries`` of the region and ``cache_entries_for_reasons``, to which the default
+    region's are added. 2.11 has neither regions nor more than the entries that stood before the call waited for the
+    compile lock: there the cache itself is asked.
     """
     own = converter.get("cache_entries")
     if own is None:
-        own = list(_linked(converter.get("cache_entry")))
+        own = c_eval_frame._debug_get_cache_entry_list(converter["frame"].f_code)
     examined = converter.get("cache_entries_for_reasons") or own
     owner = converter["self"]
     return _call(
@@ -124,12 +125,6 @@ def compiles_alone(converter: Mapping[str, Any]) -> bool:
     """Whether the frame's errors reach the user: of fullgraph, and of ``error_on_graph_break``."""
     owner = converter["self"]
     return bool(owner._one_graph or owner._box.error_on_graph_break)
-
-
-def _linked(entry: Any) -> Iterator[Any]:  # noqa: ANN401 (a C object without a Python type)
-    while entry is not None:
-        yield entry
-        entry = entry.next
 
 
 def _entry(raw: Any) -> Entry:  # noqa: ANN401 (a C object without a Python type)

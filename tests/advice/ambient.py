@@ -171,7 +171,7 @@ def with_classes(classes: tuple[type[Config] | None, ...], sizes: tuple[int, ...
     return out
 
 
-@cures("invalidated")
+@cures("invalidated", since=(2, 13))
 def class_that_was_guarded_is_freed(*, followed: bool) -> object:
     kept = local_config() if followed else None
     return with_classes((kept, kept), (4, 4))

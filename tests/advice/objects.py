@@ -101,7 +101,7 @@ def library_modules(sizes: tuple[int, ...], modules: tuple[nn.Module, ...], **se
     return [module(torch.ones(size)) for size in sizes for module in compiled]
 
 
-@cures("shared_code")
+@cures("shared_code", since=(2, 13))
 def library_modules_share_their_wrapper(*, followed: bool) -> object:
     settings = {"isolate_recompiles": True} if followed else {}
     return library_modules((4,), (nn.ReLU(), nn.GELU(), nn.Tanh()), **settings)

@@ -290,7 +290,7 @@ def rows_become_many_and_are_unbacked(*, followed: bool) -> object:
     return calls(doubled, [(image,) for image in images], dynamic=True)
 
 
-@cures("zero_one")
+@cures("zero_one", since=(2, 13))
 def rows_become_one_and_are_named_in_a_spec(*, followed: bool) -> object:
     settings: dict[str, object] = {"dynamic": True}
     if followed:
@@ -324,7 +324,7 @@ def rows_become_none_under_inductor_and_are_unbacked(*, followed: bool) -> objec
     return under_inductor((4, 0), mark_unbacked if followed else None, dynamic=True)
 
 
-@cures("zero_one_first")
+@cures("zero_one_first", since=(2, 13))
 def rows_become_one_under_inductor_where_sizes_are_free(*, followed: bool) -> object:
     with shape_config.patch(backed_size_oblivious=True):
         return under_inductor((1, 4) if followed else (4, 1), None, dynamic=True)

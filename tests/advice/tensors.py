@@ -133,7 +133,7 @@ def stages(*, trained: bool, rows: tuple[int, int]) -> object:
     return first, compiled(torch.ones(rows[1], 3)).detach()
 
 
-@cures("requires_grad_parameter")
+@cures("requires_grad_parameter", since=(2, 13))
 def layer_is_unfrozen(*, followed: bool) -> object:
     return stages(trained=followed, rows=(2, 2))
 

@@ -46,6 +46,8 @@ def test_no_program_is_for_a_sentence_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize("trial", CURES, ids=identity)
 def test_following_the_sentence_removes_the_trouble_and_changes_no_result(trial: Trial) -> None:
+    if not trial.runs_here:
+        pytest.skip(f"the program is about torch {'.'.join(map(str, trial.since))} and later")
     before = seen(trial.run, followed=False)
     assert trial.sentence in before.sentences
     after = seen(trial.run, followed=True)

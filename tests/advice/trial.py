@@ -31,27 +31,35 @@ class Trial:
 
     Attributes:
         cures: whether following the sentence removes the trouble; else it would be wrong, and must not be given.
+        since: the first version of torch in which the program does what it is about.
     """
 
     sentence: str
     name: str
     run: Program
     cures: bool
+    since: tuple[int, int] = (0, 0)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether the installed torch is new enough."""
+        major, minor = torch.__version__.split(".")[:2]
+        return (int(major), int(minor)) >= self.since
 
 
-def cures(sentence: str) -> Callable[[Program], Program]:
+def cures(sentence: str, *, since: tuple[int, int] = (0, 0)) -> Callable[[Program], Program]:
     """Mark a program in which the sentence is given, and following it removes the trouble."""
-    return _mark(sentence, cures=True)
+    return _mark(sentence, cures=True, since=since)
 
 
 def wrong(sentence: str) -> Callable[[Program], Program]:
     """Mark a program in which following the sentence does not help, or does harm, and in which it is not given."""
-    return _mark(sentence, cures=False)
+    return _mark(sentence, cures=False, since=(0, 0))
 
 
-def _mark(sentence: str, *, cures: bool) -> Callable[[Program], Program]:
+def _mark(sentence: str, *, cures: bool, since: tuple[int, int]) -> Callable[[Program], Program]:
     def mark(run: Program) -> Program:
-        run.__dict__.setdefault("trials", []).append((sentence, cures))
+        run.__dict__.setdefault("trials", []).append((sentence, cures, since))
         return run
 
     return mark
@@ -70,8 +78,8 @@ def after(first: Program) -> Callable[[Program], Program]:
 def trials_in(module: ModuleType) -> Iterator[Trial]:
     """Yield the trials of a module."""
     for name, thing in list(vars(module).items()):
-        for sentence, cured in getattr(thing, "__dict__", {}).get("trials", ()):
-            yield Trial(sentence=sentence, name=name, run=thing, cures=cured)
+        for sentence, cured, since in getattr(thing, "__dict__", {}).get("trials", ()):
+            yield Trial(sentence=sentence, name=name, run=thing, cures=cured, since=since)
 
 
 def calls(function: Callable[..., Any], inputs: Iterable[tuple[Any, ...]], **settings: Any) -> list[Any]:
