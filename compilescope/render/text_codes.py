@@ -93,7 +93,9 @@ class _Teller:
         yield self._cause(group, pad, head)
         if self._detail.where and cause.where is not None:
             yield self._where(cause.where, below, cause.torch_where)
-        yield from self._advice(cause, below)
+        # A size that went to 0 and one that went to 1 are one change, and what helps differs.
+        for told in group.causes:
+            yield from self._advice(told, below)
         if self._detail.alternatives:
             yield from _alternatives(group, below)
 
