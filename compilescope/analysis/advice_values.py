@@ -60,6 +60,9 @@ def _any(cause: Failure, facts: Facts) -> Advice:
         return about(cause, "bool_expected")
     if "str" in types:
         return about(cause, "string_expected")
+    if types == {"int"} and cause.source.startswith("self."):
+        # Reached through the module, it stays a constant as the module's own do.
+        return _module_int(cause, facts)
     if types and types <= set(_NUMBERS):
         return _number(cause, facts)
     return about(cause, "value_expected")

@@ -89,17 +89,19 @@ def explain_recompile(recompile: Recompile) -> Recompile:
     )
 
 
-def _distance(changes: Sequence[Failure]) -> tuple[bool, bool, bool, bool, int]:
+def _distance(changes: Sequence[Failure]) -> tuple[bool, bool, bool, bool, bool, int]:
     """Say how far a frame is from an entry.
 
-    An entry that matches by now is nearest. One of another class is farther than any of the same class, and one
+    An entry that matches by now is nearest, and one that was thrown away is farthest: nothing is known of what else
+    had changed since. One of another class is farther than any of the same class, and one
     that shapes alone keep from matching is nearer than any that something else does. Of these, what bars an entry
     with dynamic sizes says more than that an old static entry has another size.
     """
     other_class = any(change.source in _RUNS_FOR and change.kind in _OTHER_CLASS for change in changes)
     shapes = is_shape_only(changes)
     static = shapes and any(change.guard_type == "TENSOR_MATCH" and change.part == "size" for change in changes)
-    return not _is_concurrent(changes), other_class, not shapes, static, len(changes)
+    thrown_away = any(change.kind == "invalidated" for change in changes)
+    return thrown_away, not _is_concurrent(changes), other_class, not shapes, static, len(changes)
 
 
 def _is_concurrent(changes: Sequence[Failure]) -> bool:

@@ -166,6 +166,9 @@ def _contains_kind(failure: Failure) -> str:
 def _missing_kind(failure: Failure) -> str:
     if failure.part is None:
         return "list_length"
+    if failure.part == "registered":
+        # The same in another dict of the module's; or None on one side alone.
+        return "none_vs_value" if _is_none(failure) and failure.expected_type != failure.actual_type else "module_attr"
     if failure.part != "missing":
         # The attribute is there, but not as the submodule, parameter or buffer that it was.
         if failure.actual_type == "NoneType":

@@ -139,12 +139,12 @@ VALUES: Final = {
     "string_expected": "expected: one graph for each value of {source}; keep free-form strings off the compiled path",
     "value_expected": "expected: one graph for each value of {source}",
     "optional_argument": (
-        "give {source} a value in every call (for a mask, one that is all true), "
-        "or expect one graph with it and one without"
+        "give {source} a value in every call (a mask may be all true), or expect one graph with it and one without"
     ),
     "optional_part": "expected: one graph for modules with {source} and one for those without",
     "learning_rate": (
-        "make the learning rate a tensor: lr=torch.tensor(...), and under foreach=True set capturable=True as well"
+        "make the learning rate a tensor: lr=torch.tensor(...); Adam and its kind also need capturable=True under "
+        "foreach=True"
     ),
     "lora_scaling": (
         "call enable_lora_hotswap(target_rank=...) before the first adapter is loaded: it makes the scalings tensors"

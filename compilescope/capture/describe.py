@@ -77,6 +77,8 @@ def value(thing: object) -> str:
             return describe_one(thing)
     if type(thing) in (list, tuple, set, frozenset):
         return _sequence(thing)  # type: ignore[arg-type]
+    if type(thing) is dict and not thing:
+        return "empty dict"
     if type(thing) is dict:
         keys = [value(key) for key in list(thing)[:_MOST_ITEMS]]
         return shorten("dict with keys " + ", ".join(keys) + (", ..." if len(thing) > _MOST_ITEMS else ""))

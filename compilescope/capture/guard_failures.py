@@ -208,17 +208,21 @@ class Reader:
     def _missing_attribute(self, source: str) -> Failure:
         name = self.frame.written(source)
         member, instead = members.instead(source, self.frame.scope) or (None, None)
+        became = None if member else members.became(source, self.frame.scope)
         was = self.frame.was(source)
-        present = "present" if was is None else was.text
+        expected = (f"a {member}" if member else "present") if was is None else was.text
+        actual = describe.value(instead) if member else "absent"
+        if became is not None:
+            expected, actual = f"attribute {expected}", f"{became[0]} {describe.value(became[1])}"
         return Failure(
             source=name,
             guard=f"{name} is a {member}" if member else f"{name} exists",
-            expected=(f"a {member}" if was is None else was.text) if member else present,
-            actual=describe.value(instead) if member else "absent",
+            expected=expected,
+            actual=actual,
             guard_type="MISSING",
-            part=member or "missing",
+            part=member or ("registered" if became else "missing"),
             expected_type=None if was is None else was.type_name,
-            actual_type=describe.type_name(instead) if member else None,
+            actual_type=describe.type_name(became[1] if became else instead) if member or became else None,
             holder=expressions.holder(source, self.frame.scope, self.frame.code),
         )
 

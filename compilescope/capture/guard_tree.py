@@ -22,6 +22,7 @@ MISSING: Final = _Unreached()
 UNSEEN: Final = _Unreached()
 """We do not know how to reach it, so nothing is said about it or about what lies below."""
 _UNASKED: Final = _Unreached()
+_ITEM: Final = re.compile(r"DictGetItemGuardAccessor\((\'[^\'\\]*\'|-?\d+)\)")
 _ATTRIBUTE: Final = re.compile(r"GetAttrGuardAccessor\((\w+)\)")
 
 
@@ -124,6 +125,10 @@ def _reach(node: Node, above: object, scope: dict[str, Any]) -> object:
     if node.key is not None:
         items = list(dict.items(above)) if isinstance(above, dict) else []
         return items[node.key][0 if node.is_key else 1] if node.key < len(items) else MISSING
+    if type(above) is dict and (item := _ITEM.fullmatch(node.accessor.repr())) is not None:
+        # The item itself: an attribute of that name may stand elsewhere, as a submodule that is None now does.
+        held: dict[object, object] = above
+        return held.get(_key(item[1]), MISSING)
     source, parent = node.source, node.parent.source
     suffix = source.removeprefix(parent) if source.startswith(parent) else None
     code = expressions.compiled(f"P{suffix}") if suffix else None
@@ -133,6 +138,10 @@ def _reach(node: Node, above: object, scope: dict[str, Any]) -> object:
     if code is not None:
         return _evaluate(code, scope)
     return _by_key(above, source, node.accessor)
+
+
+def _key(written: str) -> str | int:
+    return written[1:-1] if written.startswith("'") else int(written)
 
 
 def _evaluate(code: CodeType, scope: dict[str, Any]) -> object:

@@ -154,9 +154,13 @@ def _of_size(asked: Asked, difference: tensors.Difference) -> dict[str, object]:
 def _type(asked: Asked) -> Iterator[Failure]:
     want = class_in(asked.expression) or "another class"
     module = isinstance(asked.value, torch.nn.Module)
+    was, now = _own_name(want), describe.type_name(asked.value)
+    if asked.was is not None and "NoneType" in (asked.was.type_name, now):
+        # That it is None on one side says it all; the other side's value says more than its class.
+        was, now = asked.was.text, describe.value(asked.value)
     yield asked.failure(
-        _own_name(want),
-        describe.type_name(asked.value),
+        was,
+        now,
         guard=f"type({asked.name}) is {_own_name(want)}",
         part="module" if module else None,
         expected_type=want.rpartition(".")[2],
@@ -263,9 +267,11 @@ def _contains(asked: Asked) -> Iterator[Failure]:
         yield containers.changed(asked, key=key, absent=absent)
         return
     owner, name = describe.source(container.removesuffix(".__dict__")), key.strip("'\"")
+    held = asked.value.get(name, "") if type(asked.value) is dict else ""
+    there = describe.value(held) if absent and type(asked.value) is dict and name in asked.value else "present"
     yield asked.failure(
         "absent" if absent else "present",
-        "present" if absent else "absent",
+        there if absent else "absent",
         source=f"{owner}.{name}",
         guard=f"{owner} has {'no ' if absent else ''}attribute {name}",
         part="attribute",

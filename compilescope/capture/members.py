@@ -9,6 +9,7 @@ from compilescope.capture import expressions
 
 _MEMBERS: Final = {"_modules": "submodule", "_parameters": "parameter", "_buffers": "buffer"}
 _MEMBER: Final = re.compile(rf"(?P<owner>.*)\.(?P<dict>{'|'.join(_MEMBERS)})\['(?P<name>[^']+)'\]")
+_ATTRIBUTE: Final = re.compile(r"(?P<owner>.*)\.(?P<name>\w+)")
 _NAMESPACES: Final = (*(f".{name}" for name in _MEMBERS), ".__dict__")
 
 
@@ -29,8 +30,28 @@ def instead(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
     found = _MEMBER.fullmatch(source)
     if found is None:
         return None
-    try:
-        held = vars(expressions.evaluate(found["owner"], scope))
-    except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)
-        return None
+    held = _namespace(found["owner"], scope)
     return (_MEMBERS[found["dict"]], held[found["name"]]) if found["name"] in held else None
+
+
+def became(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
+    """Say as what a module has now what its entry's module had as a plain attribute: as a submodule, say.
+
+    An attribute that was given a module once stays registered, as None where it is taken away again.
+    """
+    found = _ATTRIBUTE.fullmatch(source)
+    held = {} if found is None else _namespace(found["owner"], scope)
+    if found is None or found["name"] in held:
+        return None
+    for name, word in _MEMBERS.items():
+        registered = held.get(name)
+        if isinstance(registered, dict) and found["name"] in registered:
+            return word, registered[found["name"]]
+    return None
+
+
+def _namespace(owner: str, scope: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return vars(expressions.evaluate(owner, scope))
+    except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)
+        return {}

@@ -84,6 +84,8 @@ class _Uses:
         """Follow a value upwards, through what keeps it a Python number, to the statement that decides."""
         child: ast.AST = node
         calculated = False
+        if self._is_of_an_error(node):
+            return
         while (parent := self._parents.get(child)) is not None:
             if (use := _use_in(parent, child)) is not None:
                 yield use
@@ -108,6 +110,13 @@ class _Uses:
                     break
             child = parent
         yield "arithmetic" if calculated else None
+
+    def _is_of_an_error(self, node: ast.AST) -> bool:
+        """Whether a value is only part of what is raised, which a call that goes well never reads."""
+        parent = self._parents.get(node)
+        while parent is not None and not isinstance(parent, ast.stmt):
+            parent = self._parents.get(parent)
+        return isinstance(parent, ast.Raise)
 
     def _reads(self, name: str, steps: int) -> Iterator[Use | None]:
         for node in self._nodes:

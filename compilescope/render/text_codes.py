@@ -102,7 +102,9 @@ class _Teller:
     def _cause(self, group: ChangeGroup, pad: str, head: str) -> Line:
         cause, limit = group.causes[0], self._detail.pairs
         pairs = group.transitions
-        values = ", ".join(_pair(cause.source, pair, short=limit is not None) for pair in pairs[:limit])
+        # Where the values themselves are lists, a comma would not say where one recompile ends.
+        between = "; " if any(", " in value for pair in pairs for value in pair) else ", "
+        values = between.join(_pair(cause.source, pair, short=limit is not None) for pair in pairs[:limit])
         more = f", {len(pairs) - limit} more" if limit and len(pairs) > limit else ""
         more += f", at {group.places} places" if group.places > 1 else ""
         source = f"{clip(cause.source, _SOURCE) if limit else cause.source}: "

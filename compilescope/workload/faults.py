@@ -20,7 +20,9 @@ def one_line(error: BaseException) -> str:
     first = _ADDRESS.sub("0x...", text.splitlines()[0]) if text else ""
     said = f"{type(error).__name__}: {first}" if first else type(error).__name__
     frames = _shown(traceback.extract_tb(error.__traceback__))
-    return f"{said} ({_short(frames[-1].filename)}, line {frames[-1].lineno})" if frames else said
+    home = _torch_home()
+    own = [frame for frame in frames if home is None or not frame.filename.startswith(home)] or frames
+    return f"{said} ({_short(own[-1].filename)}, line {own[-1].lineno})" if own else said
 
 
 def user_traceback(error: BaseException) -> str:

@@ -94,6 +94,8 @@ CLASSIFIED: list[tuple[str, Failure]] = [
     ("dict_order", failure("MAPPING_KEYS_MATCH", part="order")),
     ("python_value", failure("SET_CONTAINS", part="members")),
     ("list_length", failure("MISSING")),
+    ("module_attr", failure("MISSING", part="registered", expected_type="NoneType", actual_type="NoneType")),
+    ("none_vs_value", failure("MISSING", part="registered", expected_type="NoneType", actual_type="Linear")),
     ("module_type", failure("TYPE_MATCH", part="module", expected_type="LayerNorm", actual_type="RMSNorm")),
     ("type", failure("TYPE_MATCH", expected_type="Doubler", actual_type="Halver")),
     ("object_id", failure("ID_MATCH", expected_type="Processor", actual_type="Processor")),
@@ -251,6 +253,12 @@ def test_shape_drives_where_some_entry_fails_on_shape_alone(
     shape_driven: bool,  # noqa: FBT001 (a parameter of the test)
 ) -> None:
     assert recompile(**entries).shape_driven is shape_driven
+
+
+def test_entry_that_was_thrown_away_is_closest_only_where_there_is_no_other() -> None:
+    thrown_away = failure("INVALIDATED", "cache entry")
+    assert recompile(e0=[size(), value("int", "int", source="n")], e1=[thrown_away]).closest == "e0"
+    assert recompile(e0=[thrown_away]).closest == "e0"
 
 
 def test_nothing_is_claimed_where_no_entry_could_be_examined() -> None:

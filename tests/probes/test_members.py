@@ -1,0 +1,71 @@
+"""Members of a module that come, go and move between its dicts are reported as what they were and are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import compilescope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+class Adapted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.adapter: nn.Module | None = None
+
+    def forward(self, image: Tensor) -> Tensor:
+        return image * 2 if self.adapter is None else self.adapter(image)
+
+
+def told(model: nn.Module, *steps: Callable[[], object]) -> list[list[tuple[str | None, str, str, str]]]:
+    """Call a compiled module after each step; return the changes of each recompile."""
+    model.compile(backend="eager")
+    with compilescope.observe() as scope:
+        for step in (lambda: None, *steps):
+            step()
+            model(torch.ones(2, 4))
+    recompiles = [c.recompile for c in scope.recording.recompiles if c.recompile is not None]
+    assert all(entry.confirmed for recompile in recompiles for entry in recompile.entries)
+    return [[(c.kind, c.source, c.expected, c.actual) for c in recompile.causes] for recompile in recompiles]
+
+
+def test_adapter_that_comes_and_goes_stays_registered_as_none() -> None:
+    model = Adapted()
+    came, went = told(
+        model, lambda: setattr(model, "adapter", nn.Linear(4, 4)), lambda: setattr(model, "adapter", None)
+    )
+    assert came == [("none_vs_value", "self.adapter", "attribute None", "submodule Linear module")]
+    assert went in (
+        [("module_attr", "self.adapter", "attribute None", "submodule None")],
+        [("none_vs_value", "self.adapter", "Linear module", "None")],
+    )
+
+
+class Asking(nn.Module):
+    def forward(self, image: Tensor) -> Tensor:
+        return image * 3 if hasattr(self.config, "extra") else image * 2
+
+
+class Config:
+    def __init__(self, **given: int) -> None:
+        vars(self).update(given)
+
+
+def test_attribute_that_is_asked_for_is_reported_with_its_value_whichever_way_it_goes() -> None:
+    model = Asking()
+    model.config = Config(extra=5)
+    assert told(model, lambda: setattr(model, "config", Config())) == [
+        [("attr_added", "self.config.extra", "5", "absent")]
+    ]
+    torch.compiler.reset()
+    model.config = Config()
+    ((change,),) = told(model, lambda: setattr(model, "config", Config(extra=5)))
+    assert change[:3] == ("attr_added", "self.config.extra", "absent")
