@@ -56,7 +56,7 @@ def _zero_one(cause: Failure, facts: Facts) -> Advice:
         return about(cause, "zero_one_expected")
     dims = _dims(cause, facts)
     words = {
-        "inductor": ", and make the first call with 0 or 1, since Inductor asks for any other size" * facts.inductor,
+        "inductor": ", and empty Inductor's cache on disk, whose graphs ask for the size all the same" * facts.inductor,
         "broadcast": " (not with dynamic=True, where that raises as soon as a size of 1 is broadcast)"
         * (facts.dynamic is True),
         "dims": dims,
@@ -64,7 +64,7 @@ def _zero_one(cause: Failure, facts: Facts) -> Advice:
         "or_spec": _spec(cause, facts),
     }
     if freed:
-        return about(cause, "zero_one_first", **words)
+        return about(cause, "zero_one_cached", **words)
     return about(cause, "zero_one_branched" if facts.asked & {cause.source, *cause.also} else "zero_one", **words)
 
 

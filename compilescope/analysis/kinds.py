@@ -46,9 +46,9 @@ _KINDS: Final = (
         "zero_one",
         SHAPE,
         "Sizes 0 and 1 get a graph of their own even when the dimension is dynamic.",
-        "torch.fx.experimental._config.backed_size_oblivious = True with dynamic=True (under Inductor the first call "
-        "must then have the 0 or 1), or, where nothing branches on the size, torch._dynamo.decorators.mark_unbacked on "
-        "this dimension, or keep 0 and 1 off the compiled path",
+        "torch._dynamo.decorators.mark_unbacked on this dimension, where nothing branches on the size; or mark_dynamic "
+        "under torch.fx.experimental._config.backed_size_oblivious = True (with an empty Inductor cache); "
+        "or keep 0 and 1 off the compiled path: a 0 in any but the first dimension keeps a graph of its own",
     ),
     Kind(
         "rank",

@@ -47,10 +47,10 @@ SHAPES: Final = {
         "size, the frame "
         f"then fails or runs eager: set {_OBLIVIOUS} instead and call mark_dynamic on {{them}}{{inductor}}{{broadcast}}"
     ),
-    "zero_one_first": (
-        "make the first call with 0 or 1: backed_size_oblivious is set, but Inductor asks for any other "
-        "size; or, where "
-        "nothing branches on the size, call torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
+    "zero_one_cached": (
+        "backed_size_oblivious is set, but a graph that Inductor cached on disk without it asks for the size all the "
+        "same: empty that cache (the folder TORCHINDUCTOR_CACHE_DIR); or, where nothing branches on the size, call "
+        "torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
     ),
     "zero_one_branched": (
         f"set {_OBLIVIOUS} and call mark_dynamic on {{dims}}{{inductor}}{{broadcast}}, or pad {{source}} so "
@@ -209,8 +209,9 @@ ATTRIBUTES: Final = {
 BREAKS: Final = {
     "resumed": "remove the graph break at {place}, and this function is not compiled at all: {remedy}",
     "print": (
-        "torch._dynamo.config.reorderable_logging_functions.add({function}) removes all breaks of this kind: "
-        "it then runs after the graph"
+        "torch._dynamo.config.reorderable_logging_functions.add({function}) removes all breaks of this kind that have "
+        "plain positional arguments: the call then runs after the graph; "
+        "torch._dynamo.config.ignore_logging_functions.add({function}) removes all of them and leaves the calls out"
     ),
     "print_ignored": (
         "these arguments do not let it run after the graph: move {function} from "

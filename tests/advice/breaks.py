@@ -19,9 +19,9 @@ GROWING = [(torch.ones(size),) for size in (4, 6, 8)]
 
 def printing(image: Tensor) -> Tensor:
     image = image + 1
-    print(end="")  # noqa: T201 (that is the point)
+    print("halfway")  # noqa: T201 (that is the point)
     image = image * 2
-    print(end="")  # noqa: T201 (that is the point)
+    print(image.sum())  # noqa: T201 (that is the point)
     return image + 3
 
 
@@ -41,13 +41,19 @@ def logging_twice(image: Tensor) -> Tensor:
 
 def warning(image: Tensor) -> Tensor:
     image = image + 1
-    warnings.warn("careful", stacklevel=1)
+    warnings.warn("careful")  # noqa: B028 (2.15 puts off no call with keywords)
     return image * 2
 
 
 @cures("print")
 def two_prints(*, followed: bool) -> object:
     with config.patch(reorderable_logging_functions={print} if followed else set()):
+        return calls(printing, IMAGES)
+
+
+@cures("print")
+def two_prints_left_out(*, followed: bool) -> object:
+    with config.patch(ignore_logging_functions={print} if followed else set()):
         return calls(printing, IMAGES)
 
 
