@@ -136,6 +136,7 @@ class EntryMiss(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Dynamo's, such as ``0/1``.
+        recency: 0 for the entry that served or was made last, 1 for the one before it; None if unknown.
         confirmed: whether torch's own evaluator was asked and agreed: each claimed guard alone is refused, and the
             entry without the claimed guards is accepted. None where it could not be asked.
         unconfirmed: why not, where ``confirmed`` is not True.
@@ -143,6 +144,7 @@ class EntryMiss(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     failing: tuple[Failure, ...]
+    recency: int | None = None
     confirmed: bool | None = None
     unconfirmed: str | None = None
 

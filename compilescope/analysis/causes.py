@@ -75,8 +75,9 @@ def explain_recompile(recompile: Recompile) -> Recompile:
     if not entries:
         return replace(recompile, shape_driven=None)
     changes = {entry.id: changes_of(roots_of(entry)) for entry in entries}
-    index = {entry.id: number for number, entry in enumerate(entries)}
-    closest = min(changes, key=lambda identity: (*_distance(changes[identity]), -index[identity]))
+    # Among equals the one that was used last: what changed since then is what the user did.
+    index = {entry.id: (entry.recency or 0, -number) for number, entry in enumerate(entries)}
+    closest = min(changes, key=lambda identity: (*_distance(changes[identity]), index[identity]))
     served = _is_concurrent(changes[closest])
     confirmed = {entry.id for entry in entries if entry.confirmed}
     return replace(
@@ -109,7 +110,7 @@ def _is_concurrent(changes: Sequence[Failure]) -> bool:
 
 
 def _alternatives(closest: str, changes: Mapping[str, tuple[Failure, ...]], confirmed: set[str]) -> tuple[str, ...]:
-    """Return the other entries that would have matched but for one change, one for each change not yet told.
+    """Return the other entries that came as near, or would have matched but for one change; each change once.
 
     Only where torch has said that nothing else kept them from it.
     """
@@ -117,7 +118,8 @@ def _alternatives(closest: str, changes: Mapping[str, tuple[Failure, ...]], conf
     found: list[str] = []
     for identity, of_entry in reversed(list(changes.items())):
         signature = _signature(of_entry)
-        if len(of_entry) == 1 and identity in confirmed and signature not in told:
+        near = len(of_entry) == 1 or len(of_entry) == len(changes[closest])
+        if near and identity in confirmed and signature not in told:
             told.add(signature)
             found.append(identity)
     return tuple(found)

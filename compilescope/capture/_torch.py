@@ -127,11 +127,12 @@ def compiles_alone(converter: Mapping[str, Any]) -> bool:
     return bool(owner._one_graph or owner._box.error_on_graph_break)
 
 
-def _entry(raw: Any) -> Entry:  # noqa: ANN401 (a C object without a Python type)
+def _entry(raw: Any, recency: int) -> Entry:  # noqa: ANN401 (a C object without a Python type)
     identity = getattr(raw, "compile_id", None)
     text = str(identity) if identity is not None else "?/?"
     order = getattr(identity, "frame_compile_id", None)
-    return Entry(id=text, order=order if order is not None else -1, manager=raw.guard_manager, backend=raw.backend)
+    place = order if order is not None else -1
+    return Entry(id=text, order=place, manager=raw.guard_manager, backend=raw.backend, recency=recency)
 
 
 def innermost_backend(backend: object) -> object:
@@ -156,7 +157,8 @@ def entries_of(code: CodeType) -> tuple[Entry, ...]:
 
 
 def _ordered(entries: Iterable[Any]) -> tuple[Entry, ...]:
-    return tuple(sorted((_entry(e) for e in entries), key=lambda entry: entry.order))
+    read = (_entry(raw, recency) for recency, raw in enumerate(entries))
+    return tuple(sorted(read, key=lambda entry: entry.order))
 
 
 def guard_manager(result: Any) -> Any:  # noqa: ANN401 (version dependent)

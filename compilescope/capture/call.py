@@ -11,12 +11,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One cache entry, as far as it is read. ``id`` is ``<frame>/<n>``; ``order`` is its n."""
+    """One cache entry, as far as it is read.
+
+    Attributes:
+        id: ``<frame>/<n>``.
+        order: its n.
+        recency: its place in the cache, in which torch moves the entry that served to the front.
+    """
 
     id: str
     order: int
     manager: Any
     backend: object
+    recency: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,66 @@ _ROOTS: Final = ("L", "G")
 _OWNER_DICTS: Final = ("_modules", "_parameters", "_buffers", "__dict__")
 
 
+_ITEM: Final = "___compilescope_item"
+
+
+class _Items(ast.NodeTransformer):
+    """Writes ``dict.__getitem__(d, key)`` as ``d[key]``, so that an item is read as one value."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Rewrite one call."""
+        self.generic_visit(node)
+        if ast.unparse(node.func) == "dict.__getitem__" and len(node.args) == 2:  # noqa: PLR2004 (a dict and a key)
+            return ast.Subscript(value=node.args[0], slice=node.args[1], ctx=ast.Load())
+        return node
+
+
+class _Careful(_Items):
+    """Writes ``d[key]`` as a call of :func:`item`, so that looking at a dict never adds to it."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """Rewrite one subscript."""
+        self.generic_visit(node)
+        if isinstance(node.slice, ast.Slice):
+            return node
+        return ast.Call(func=ast.Name(id=_ITEM, ctx=ast.Load()), args=[node.value, node.slice], keywords=[])
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Rewrite one call, and what it was rewritten to."""
+        written = super().visit_Call(node)
+        return self.visit_Subscript(written) if isinstance(written, ast.Subscript) else written
+
+
+def item(container: Any, key: object) -> object:  # noqa: ANN401 (whatever a source goes through)
+    """Return an item. A dict that makes what it lacks, as ``defaultdict`` does, must not be asked for it.
+
+    Raises:
+        KeyError: the dict lacks it.
+        Exception: whatever another container raises.
+    """
+    if isinstance(container, dict) and not dict.__contains__(container, key):
+        raise KeyError(key)
+    return container[key]
+
+
 @lru_cache(maxsize=16384)
 def compiled(expression: str) -> CodeType | None:
-    """Compile a source or guard expression once; None where it is no Python."""
+    """Compile a source or guard expression once; None where it is not Python. Evaluate it with :func:`run`."""
     try:
-        return compile(expression, "<guard>", "eval")
+        tree = _Careful().visit(ast.parse(expression, mode="eval"))
+        return compile(ast.fix_missing_locations(tree), "<guard>", "eval")
     except (SyntaxError, ValueError):
         return None
+
+
+def run(code: CodeType, scope: dict[str, Any]) -> object:
+    """Return the value of a compiled expression in a scope, to which ``eval`` adds ``__builtins__``.
+
+    Raises:
+        Exception: whatever evaluating it raises.
+    """
+    scope[_ITEM] = item
+    return eval(code, scope)  # noqa: S307 (Dynamo's own guard text, which Dynamo evaluates too)
 
 
 @lru_cache(maxsize=4096)
@@ -67,17 +120,6 @@ def symbols(expression: str) -> tuple[Symbol, ...]:
     return tuple(Symbol(text=text, name=describe.source(text)) for text in found)
 
 
-class _Items(ast.NodeTransformer):
-    """Writes ``dict.__getitem__(d, key)`` as ``d[key]``, so that an item is read as one value."""
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Rewrite one call."""
-        self.generic_visit(node)
-        if ast.unparse(node.func) == "dict.__getitem__" and len(node.args) == 2:  # noqa: PLR2004 (a dict and a key)
-            return ast.Subscript(value=node.args[0], slice=node.args[1], ctx=ast.Load())
-        return node
-
-
 def _chains(node: ast.AST) -> Iterator[ast.expr]:
     """Yield the longest attribute, subscript and method chains that start at ``L`` or ``G``."""
     if isinstance(node, ast.expr) and root_of(node) in _ROOTS:
@@ -112,7 +154,7 @@ def evaluate(expression: str, scope: dict[str, Any]) -> object:
     if code is None:
         msg = f"not a Python expression: {expression}"
         raise SyntaxError(msg)
-    return eval(code, scope)  # noqa: S307 (Dynamo's own guard text, which Dynamo evaluates too)
+    return run(code, scope)
 
 
 def evaluate_or_none(expression: str, scope: dict[str, Any]) -> object:

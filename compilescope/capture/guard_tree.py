@@ -146,7 +146,7 @@ def _key(written: str) -> str | int:
 
 def _evaluate(code: CodeType, scope: dict[str, Any]) -> object:
     try:
-        return eval(code, scope)  # noqa: S307 (Dynamo's own source text)
+        return expressions.run(code, scope)
     except NameError:
         return UNSEEN
     except Exception:  # noqa: BLE001 (user objects may raise anything on access; the value is then out of reach)

@@ -71,6 +71,7 @@ def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = 
     return EntryMiss(
         id=entry.id,
         failing=tuple(sorted(found, key=_in_order_of(call.code))),
+        recency=entry.recency,
         confirmed=examination.unconfirmed is None or None,
         unconfirmed=examination.unconfirmed,
     )

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from compilescope.capture.guard_tree import Node
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from compilescope.capture.guard_tree import Node
 
 
 @dataclass(slots=True)
@@ -31,12 +31,22 @@ class Judge:
     f_locals: dict[str, Any]
     shapes_refuse: bool = field(init=False)
     _shape_texts: list[list[str]] = field(init=False)
+    _raised: list[str] | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Ask the shape guards."""
         leaves = self.root.manager.get_epilogue_lambda_guards()
         self.shapes_refuse = any(not leaf(self.f_locals) for leaf in leaves)
         self._shape_texts = [leaf.verbose_code_parts() for leaf in leaves] if self.shapes_refuse else []
+        self._raised = self._raised_text() if self.shapes_refuse and self.can_ask else None
+
+    def _raised_text(self) -> list[str] | None:
+        """Return what torch says where a shape guard raises: the exception's text alone. None where none does."""
+        copy = self._copy(lambda _: False)
+        said = copy.check_verbose(self.f_locals)
+        in_shapes = not said.result and said.num_guards_executed > len(copy.get_leaf_guards())
+        texts = list(said.verbose_code_parts)
+        return texts if in_shapes and texts not in self._shape_texts else None
 
     @property
     def can_ask(self) -> bool:
@@ -94,8 +104,7 @@ class Judge:
         said = copy.check_verbose(self.f_locals)
         if said.result or said.verbose_code_parts in self._shape_texts:
             return True
-        # A shape guard that raises says no more than the exception's text: then it counts how many were asked.
-        return bool(said.num_guards_executed > _leaf_guards(copy))
+        return self._raised is not None and list(said.verbose_code_parts) == self._raised
 
 
 def refusing_nodes(judge: Judge) -> list[Node]:
@@ -120,7 +129,3 @@ def _settle(judge: Judge, node: Node, found: list[Node]) -> None:
             found.append(child)
         elif len(inner) == 1 or not judge.accepts_below(child, found):
             _settle(judge, child, found)
-
-
-def _leaf_guards(root: Any) -> int:  # noqa: ANN401 (a C object)
-    return sum(len(node.manager.get_leaf_guards()) for node in Node(root, root.get_source()).walk())

@@ -235,11 +235,12 @@ class _Failed:
 
     def _of_value(self, operand: Operand, operands: Sequence[Operand]) -> Failure:
         text = operand.symbol.text
+        # What a bound on a number lets pass is more than the number that it was compiled with.
         expected = describe.source(self.expression)
-        if operand.was is not None:
-            expected = describe.value(operand.was)
-        elif len(operands) == 1:
+        if len(operands) == 1:
             expected = _constant_in(self.expression) or expected
+        elif operand.was is not None:
+            expected = describe.value(operand.was)
         return self._failure(
             operands,
             source=operand.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
@@ -73,3 +74,18 @@ def test_what_holds_a_value_is_known() -> None:
         "not python": None,
     }
     assert {source: expressions.holder(source, scope, frame.__code__) for source in held} == held
+
+
+class Making(dict[str, int]):
+    def __missing__(self, key: str) -> int:
+        self[key] = len(key)
+        return self[key]
+
+
+@pytest.mark.parametrize("made", [defaultdict(int), Making()])
+@pytest.mark.parametrize("source", ["L['d']['k']", "dict.__getitem__(L['d'], 'k')"])
+def test_looking_at_a_dict_that_makes_what_it_lacks_adds_nothing(made: dict[str, int], source: str) -> None:
+    with pytest.raises(KeyError):
+        expressions.evaluate(source, {"L": {"d": made}})
+    assert dict(made) == {}
+    assert expressions.evaluate(source, {"L": {"d": defaultdict(int, k=3)}}) == 3

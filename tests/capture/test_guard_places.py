@@ -202,6 +202,7 @@ def test_places_are_plain_data() -> None:
         "_Side",
         "Frames",
         "FrameSummary",
+        "Location",
         "dict",
         "list",
         "str",

@@ -197,7 +197,7 @@ def test_flux_second_block_is_told_to_get_an_input_that_is_no_view() -> None:
     second = next(c for c in recording.recompiles if c.code.endswith(":FluxTransformerBlock.forward"))
     (cause,) = second.recompile.causes
     assert (cause.kind, cause.source) == ("view_base", "hidden_states._base")
-    assert cause.actual == "no view (its _base is None)"
+    assert cause.actual == "not a view (its _base is None)"
     assert cause.where is not None
 
 

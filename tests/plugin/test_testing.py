@@ -52,7 +52,7 @@ def test_general_shapes_hold_for_every_way_to_name_the_target() -> None:
 
 def test_static_shapes_are_explained() -> None:
     scope = observed(Block, 2, 3, dynamic=False, targets=(Block,))
-    with pytest.raises(AssertionError, match=r"(?s)CS203 .*\(2 -> 3\).*hint: compile with dynamic=True"):
+    with pytest.raises(AssertionError, match=r"(?s)CS203 .*\(2 -> 3\).*hint: dynamic=False keeps every size static"):
         assert_no_shape_recompile(scope, Block)
 
 
