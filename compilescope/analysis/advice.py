@@ -63,7 +63,12 @@ def _compilation(compilation: Compilation, recording: Recording) -> Compilation:
 
 
 def _recompile(recompile: Recompile, facts: Facts) -> Recompile:
-    return replace(recompile, causes=tuple(replace(cause, advice=advise(cause, facts)) for cause in recompile.causes))
+    return replace(recompile, causes=tuple(_advised(cause, facts) for cause in recompile.causes))
+
+
+def _advised(cause: Failure, facts: Facts) -> Failure:
+    known = replace(cause, pinned_by=cause.pinned_by or facts.pins.get(cause.source))
+    return replace(cause, advice=advise(known, facts))
 
 
 def _error(error: CompileError) -> CompileError:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.advising import Advice, about, of_adapter, place_of, quoted
+from compilescope.analysis.facts import library_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from compilescope.record import Failure
 
 _ZERO_ONE: Final = ("0", "1")
+_MODELS: Final = ("diffusers", "transformers")
+"""Libraries whose models branch on sizes and broadcast them in places that the user does not see."""
 _ARGUMENT: Final = re.compile(r"\w+\.size\(\)\[\d+\]$")
 _DIMENSION: Final = re.compile(r"\.size\(\)\[(\d+)\]$")
 _THIS: Final = "this dimension"
@@ -54,6 +57,9 @@ def _zero_one(cause: Failure, facts: Facts) -> Advice:
     freed = facts.frees_sizes and (facts.dynamic is True or cause.marked == "dynamic")
     if cause.marked == "unbacked" or (freed and not facts.inductor):
         return about(cause, "zero_one_expected")
+    library = library_of(cause.where)
+    if library in _MODELS:
+        return about(cause, "zero_one_of_library", library=library)
     dims = _dims(cause, facts)
     words = {
         "inductor": ", and empty Inductor's cache on disk, whose graphs ask for the size all the same" * facts.inductor,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from compilescope.analysis.kinds import KINDS, SHAPE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from compilescope.record import CodeObject, Compilation, Failure, GraphBreak, Location, Recording, Scalar
 
@@ -32,6 +32,7 @@ class Facts:
         asked: sources of which the traced code is known to ask something: a bound, a remainder, a relation.
         library: the library that the code object belongs to, one of :data:`LIBRARIES`; None for another's.
         owners: classes that a shared code object ran for.
+        pins: the lines that pin sizes of this code object, by source, as far as any of its entries knows them.
         resumes: the graph break after which the code object goes on, where it is a resume function.
     """
 
@@ -43,6 +44,7 @@ class Facts:
     asked: frozenset[str] = frozenset()
     library: str | None = None
     owners: tuple[str, ...] = ()
+    pins: Mapping[str, Location] = field(default_factory=dict)
     resumes: GraphBreak | None = None
 
     @property
@@ -70,8 +72,19 @@ def facts_of(recording: Recording, compilation: Compilation) -> Facts:
         asked=frozenset(_asked(recording, compilation.code)),
         library=None if code is None else library_of(code.file),
         owners=owners,
+        pins=dict(_pins(recording, compilation.code)),
         resumes=None if code is None else _break_before(code, codes, recording),
     )
+
+
+def _pins(recording: Recording, code: str) -> Iterator[tuple[str, Location]]:
+    """Yield what any entry knows: a size is pinned by a line only once it is dynamic, so the first does not say it."""
+    for compilation in recording.compilations:
+        if compilation.code == code and compilation.recompile is not None:
+            for entry in compilation.recompile.entries:
+                for failure in entry.failing:
+                    if failure.pinned_by is not None:
+                        yield failure.source, failure.pinned_by
 
 
 def library_of(place: str | Location | None) -> str | None:

@@ -52,6 +52,10 @@ SHAPES: Final = {
         "same: empty that cache (the folder TORCHINDUCTOR_CACHE_DIR); or, where nothing branches on the size, call "
         "torch._dynamo.decorators.mark_unbacked on {dims}{or_spec}"
     ),
+    "zero_one_of_library": (
+        "pad {source} so that 0 and 1 do not occur, or expect a graph for each: mark_unbacked and "
+        "backed_size_oblivious help only where {library} neither branches on the size nor broadcasts it"
+    ),
     "zero_one_branched": (
         f"set {_OBLIVIOUS} and call mark_dynamic on {{dims}}{{inductor}}{{broadcast}}, or pad {{source}} so "
         "that 0 and 1 "

@@ -60,3 +60,23 @@ def optimizer_is_stepped_in_compiled_code(*, followed: bool) -> object:
             optimizer.step()
         out.append(compiled(torch.ones(3)))
     return out, layer.weight.detach().clone()
+
+
+def normalised(rows: tuple[int, ...]) -> list[Tensor]:
+    normalization: Any = pytest.importorskip("diffusers.models.normalization")
+    norm = normalization.RMSNorm(4, eps=1e-6).eval()
+    with torch.no_grad():
+        return calls(norm.forward, [(torch.ones(count, 4),) for count in rows], dynamic=True)
+
+
+@cures("zero_one_of_library")
+def rows_of_a_librarys_module_are_padded(*, followed: bool) -> object:
+    return normalised((6, 2) if followed else (6, 1))
+
+
+@wrong("zero_one_of_library")
+def rows_of_ones_own_function_grow(*, followed: bool) -> object:
+    def doubled(image: Tensor) -> Tensor:
+        return image * 2
+
+    return calls(doubled, [(torch.ones(rows, 3),) for rows in ((4, 6) if followed else (4, 8))])

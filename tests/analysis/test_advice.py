@@ -333,3 +333,25 @@ def test_no_sentence_names_a_setting_that_torch_has_not() -> None:
                 assert hasattr(dynamo, word.rpartition(".")[2]), word
             elif word.startswith("torch.fx.experimental._config."):
                 assert hasattr(shapes, word.rpartition(".")[2]), word
+
+
+def test_size_of_one_in_a_model_of_a_library_is_padded_and_not_marked() -> None:
+    there = Location(file="diffusers/models/normalization.py", line=3, text="x * 2")
+    assert name(cause("zero_one", actual="1", where=there)) == "zero_one_of_library"
+    assert name(cause("zero_one", actual="1", where=LINE)) == "zero_one"
+
+
+def test_line_that_a_later_entry_names_is_known_for_the_first_recompile_too() -> None:
+    code = CodeObject(id="model.py:f", qualname="f", file="model.py", line=1)
+
+    def compiled(number: int, *failing: Failure) -> Compilation:
+        recompile = Recompile(entries=(EntryMiss(id="0/0", failing=failing),), causes=failing) if failing else None
+        return Compilation(id=f"0/{number}", code=code.id, outcome="compiled", seconds=0.1, recompile=recompile)
+
+    early, late = cause("size"), cause("size", "image.size()[0]", "6", "8", pinned_by=LINE)
+    meta = Meta(compilescope="1", torch="2.13", python="3.11", platform="Linux", device="cpu")
+    recording = Recording(
+        meta=meta, code_objects=(code,), compilations=(compiled(0), compiled(1, early), compiled(2, late))
+    )
+    advised = [c.recompile.causes[0].advice for c in advise_recording(recording).recompiles if c.recompile is not None]
+    assert all(advice is not None and advice.startswith("model.py:12 fixes this size") for advice in advised)
