@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compilescope.analysis.axes import summarise, with_axes
@@ -331,6 +331,11 @@ def stories(draw: st.DrawFn) -> Story:
     return story
 
 
+# What is drawn is small; a busy machine must not fail the test for having been slow at it.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@UNHURRIED
 @given(stories())
 def test_axis_is_free_exactly_where_no_compilation_is_laid_to_it(story: Story) -> None:
     for axis, summary in story.summary.items():
@@ -339,6 +344,7 @@ def test_axis_is_free_exactly_where_no_compilation_is_laid_to_it(story: Story) -
         assert set(summary.free_except) in (set(), set(summary.compiles_at))
 
 
+@UNHURRIED
 @given(stories())
 def test_axis_that_rested_whenever_something_compiled_is_free(story: Story) -> None:
     for axis in story.axes:
@@ -346,18 +352,21 @@ def test_axis_that_rested_whenever_something_compiled_is_free(story: Story) -> N
             assert story.summary[axis].free
 
 
+@UNHURRIED
 @given(stories())
 def test_compilations_at_the_first_point_alone_leave_every_axis_free(story: Story) -> None:
     story.compilations = list(itertools.takewhile(lambda one: one.point == story.points[0], story.compilations))
     assert all(summary.free for summary in story.summary.values())
 
 
+@UNHURRIED
 @given(stories())
 def test_filling_in_twice_changes_nothing(story: Story) -> None:
     once = with_axes(story.recording)
     assert with_axes(once) == once
 
 
+@UNHURRIED
 @given(stories())
 def test_a_recompile_where_an_axis_moved_is_never_lost(story: Story) -> None:
     """Every recompile at a point that is new to the sweep, and not its closest entry's, is laid to some axis."""

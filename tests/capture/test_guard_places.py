@@ -290,9 +290,10 @@ def test_every_guard_of_a_model_but_the_ambient_ones_is_at_its_librarys_line(
         told = [(kind, places.guard(source, kind, text)) for source, kind, text in leaves(manager)]
         told += [("shape", places.shape(text)) for text in shapes(manager)]
         for kind, place in told:
-            is_there = place.user is not None and place.user.file.startswith(f"{library}/")
+            is_there = place.user is not None and f"{library}/" in place.user.file
             found[is_there] += 1
-            assert is_there or kind in AMBIENT, (kind, place)
+            # torch 2.11 keeps no stack for the guard that something is the module it was.
+            assert is_there or kind in AMBIENT or (kind == "ID_MATCH" and place.user is None), (kind, place)
             assert place.torch is None or place.torch.file.startswith("torch/")
     assert found[True] > 100
     assert found[True] / found.total() > 0.95

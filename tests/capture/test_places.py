@@ -115,7 +115,8 @@ def test_a_break_in_a_loop_shows_what_broke_first() -> None:
     assert "data-dependent expression" in site.reason.partition(" Explanation:")[0]
     assert "graph break in a for/while loop" in site.reason
     assert site.kind == "item"
-    assert site.registry_id is None
+    # torch 2.11 still gives such a break an id of its own.
+    assert site.registry_id in (None, "GB7000")
 
 
 def fails_inside_torch(image: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import pytest
 import torch
 
 if TYPE_CHECKING:
@@ -188,6 +189,12 @@ def until(major: int, minor: int, **facts: object) -> Otherwise:
 def since(major: int, minor: int, **facts: object) -> Otherwise:
     """Tell what differs in torch from a version on."""
     return Otherwise(facts, first=(major, minor))
+
+
+def needs(major: int, minor: int, why: str) -> None:
+    """Skip the program on an older torch, where it ends in an error of torch's."""
+    if until(major, minor - 1).holds():
+        pytest.skip(why)
 
 
 def programs_in(module: ModuleType) -> Iterator[Program]:

@@ -19,8 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 import compilescope
 
-from ..corpus.expectation import Program, programs_in
-from ..corpus.programs import ambient, attributes, breaks, containers, identity, not_compiled, shapes, tensors, values
+from ..corpus.gathered import PROGRAMS
 from ..neutral import Trail, trail
 from . import attribute_kinds, shape_kinds, tensor_kinds, value_kinds
 from .probe import Probe, probes_in
@@ -28,13 +27,13 @@ from .probe import Probe, probes_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..corpus.expectation import Program
+
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
-CORPUS = [
-    program
-    for module in (shapes, tensors, ambient, attributes, values, containers, identity, breaks, not_compiled)
-    for program in programs_in(module)
-]
+# Which of two threads comes first is left to chance.
+CHANCE = ("another_thread_compiles_the_same_meanwhile",)
+CORPUS = [program for program in PROGRAMS if program.name not in CHANCE]
 PROBES = [p for module in (shape_kinds, tensor_kinds, value_kinds, attribute_kinds) for p in probes_in(module)]
 OURS = str(Path(compilescope.__file__).parent)
 
@@ -49,6 +48,9 @@ def assert_neutral(program: Callable[[], object]) -> Trail:
 
 @pytest.mark.parametrize("program", CORPUS, ids=lambda program: program.name)
 def test_program_of_the_corpus_does_the_same_when_it_is_observed(program: Program) -> None:
+    if program.expected.open:
+        # A library keeps things of its own from the first call in a process on.
+        program.run()
     seen = assert_neutral(program.run)
     assert len([end for _, end in seen.compiles if end == "compiled"]) >= sum(program.expected.compiles.values())
 
