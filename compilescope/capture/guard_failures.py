@@ -213,7 +213,10 @@ class Reader:
         expected = (f"a {member}" if member else "present") if was is None else was.text
         actual = describe.value(instead) if member else "absent"
         if became is not None:
-            expected, actual = f"attribute {expected}", f"{became[0]} {describe.value(became[1])}"
+            actual = describe.value(became[1])
+            if actual == expected:
+                # The value is the same, and the module keeps it elsewhere.
+                expected, actual = f"attribute {expected}", f"{became[0]} {actual}"
         return Failure(
             source=name,
             guard=f"{name} is a {member}" if member else f"{name} exists",

@@ -42,7 +42,7 @@ def test_adapter_that_comes_and_goes_stays_registered_as_none() -> None:
     came, went = told(
         model, lambda: setattr(model, "adapter", nn.Linear(4, 4)), lambda: setattr(model, "adapter", None)
     )
-    assert came == [("none_vs_value", "self.adapter", "attribute None", "submodule Linear module")]
+    assert came == [("none_vs_value", "self.adapter", "None", "Linear module")]
     assert went in (
         [("module_attr", "self.adapter", "attribute None", "submodule None")],
         [("none_vs_value", "self.adapter", "Linear module", "None")],
