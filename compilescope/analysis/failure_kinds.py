@@ -166,6 +166,8 @@ def _contains_kind(failure: Failure) -> str:
 def _missing_kind(failure: Failure) -> str:
     if failure.part is None:
         return "list_length"
+    if failure.part == "registered_tensor":
+        return "tensor_type"
     if failure.part == "registered":
         # The same in another dict of the module's; or None on one side alone.
         return "none_vs_value" if _is_none(failure) and failure.expected_type != failure.actual_type else "module_attr"

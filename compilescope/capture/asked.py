@@ -52,7 +52,7 @@ class Frame:
 
     def was(self, source: str) -> Noted | None:
         """Return what stood at a source when the entry was compiled; None if unknown."""
-        return None if self.entry is None else self.entry.values.get(source)
+        return None if self.entry is None else self.entry.values.get(expressions.plain(source))
 
     def was_number(self, symbol: str) -> Number | None:
         """Return the number that a shape expression's operand had when the entry was compiled; None if unknown."""
@@ -131,6 +131,7 @@ class Asked:
 
 def written(source: str, scope: dict[str, Any]) -> str:
     """Write a source as the user would: a closure's cell by the variable's name, an item of a dict by its key."""
+    source = expressions.plain(source)
     cell = _CELL.match(source)
     if cell is None:
         return describe.source(_ITEM_AT.sub(lambda item: _key_at(item, scope), source))

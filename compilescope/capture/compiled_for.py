@@ -86,7 +86,7 @@ class CompiledFor:
 
     def number(self, symbol: str) -> Number | None:
         """Return the value that a shape expression's operand had, such as ``L['x'].size()[1]``; None if unknown."""
-        noted = self.values.get(symbol)
+        noted = self.values.get(expressions.plain(symbol))
         if noted is not None:
             return noted.number
         holder, dot, rest = symbol.rpartition(".size()[")
@@ -106,7 +106,7 @@ class CompiledFor:
         if source.endswith("._base"):
             view = self.layout(source.removesuffix("._base"))
             return None if view is None else view.base
-        noted = self.values.get(source)
+        noted = self.values.get(expressions.plain(source))
         return None if noted is None else noted.layout
 
 
@@ -192,6 +192,7 @@ def note(manager: Any, f_locals: dict[str, Any]) -> CompiledFor:  # noqa: ANN401
             values[node.source] = Noted("", "dict", length=len(value))
             continue
         noted = note_value(value)
+        values[node.by_position] = noted
         values[node.source] = replace(noted, parts=metadata.parts_of(value)) if _guards_metadata(node) else noted
         inside = describe.inside_numpy(node.source)
         if inside is not None:

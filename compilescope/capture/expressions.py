@@ -62,6 +62,17 @@ def item(container: Any, key: object) -> object:  # noqa: ANN401 (whatever a sou
 
 
 @lru_cache(maxsize=16384)
+def plain(source: str) -> str:
+    """Write ``dict.__getitem__(d, key)`` in a source as ``d[key]``; other sources as they are."""
+    if "dict.__getitem__(" not in source:
+        return source
+    try:
+        return ast.unparse(_Items().visit(ast.parse(source, mode="eval")))
+    except (SyntaxError, ValueError):
+        return source
+
+
+@lru_cache(maxsize=16384)
 def compiled(expression: str) -> CodeType | None:
     """Compile a source or guard expression once; None where it is not Python. Evaluate it with :func:`run`."""
     try:
@@ -133,6 +144,9 @@ def root_of(node: ast.expr) -> str | None:
     """Return the name that a chain of attributes, subscripts and calls starts at; None for another expression."""
     while True:
         match node:
+            case ast.Subscript(value=ast.Call(func=ast.Name(id="list"), args=[ast.Call(args=[inner])])):
+                # A key by its position: list(dict.keys(d))[0].
+                node = inner
             case ast.Attribute(value=inner) | ast.Subscript(value=inner):
                 node = inner
             case ast.Call(func=ast.Attribute() as inner, args=[]):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from compilescope.capture.asked import Frame
+    from compilescope.capture.compiled_for import Noted
     from compilescope.capture.guard_tree import Node
     from compilescope.record import Location
 
@@ -113,14 +114,15 @@ class Reader:
 
     def _of_owner(self, node: Node, failure: Failure) -> Found:
         """Report a container, a callable or a class at its own name, not at a key, ``__code__`` or ``type(x)``."""
-        told, at = failure, describe.inside_numpy(node.source) or node.source
+        position = node.by_position
+        told, at = failure, describe.inside_numpy(position) or position
         container = self._container_of(node)
-        inside = _INSIDE_CALLABLE.fullmatch(node.source) if node.source.endswith("__code__") else None
+        inside = _callable_of(position)
         owner = _CLASS_OF.fullmatch(node.source)
         if container is not None:
             told, at = self._members(container), container
         elif failure.guard_type in BLOCKERS and inside is not None:
-            told, at = self._callable(inside["owner"]), inside["owner"]
+            told, at = self._callable(inside), inside
         elif failure.guard_type in BLOCKERS and owner is not None:
             told, at = self._class(owner["owner"]), owner["owner"]
         return Found(_placed(told, failure.where, failure.torch_where), (at,))
@@ -171,14 +173,15 @@ class Reader:
     # --- what is not there ------------------------------------------------------------------------
 
     def _missing(self, node: Node) -> Found:
-        inside = _INSIDE_CALLABLE.fullmatch(node.source)
+        inside = _INSIDE_CALLABLE.fullmatch(node.by_position)
         container = self._container_of(node)
         if inside is not None:
-            found = Found(self._callable(inside["owner"]), (inside["owner"],))
+            owner = _callable_of(f"{inside['owner']}.__code__") or inside["owner"]
+            found = Found(self._callable(owner), (owner,))
         elif container is not None:
             found = Found(self._members(container), (container,))
         else:
-            found = self._missing_item(node) or Found(self._missing_attribute(node.source), (node.source,))
+            found = self._missing_item(node) or Found(self._missing_attribute(node.source), (node.by_position,))
         return replace(found, failure=_placed(found.failure, *self._place_below(node)))
 
     def _place_below(self, node: Node) -> Place:
@@ -202,8 +205,8 @@ class Reader:
         if asked.was is None and isinstance(container, dict):
             suffix = describe.source(node.source).removeprefix(asked.name)
             key = suffix[1:-1] if suffix.startswith("[") else suffix
-            return Found(containers.changed(asked, key=key), (parent.source,))
-        return Found(containers.changed(asked, "another"), (parent.source,))
+            return Found(containers.changed(asked, key=key), (parent.by_position,))
+        return Found(containers.changed(asked, "another"), (parent.by_position,))
 
     def _missing_attribute(self, source: str) -> Failure:
         name = self.frame.written(source)
@@ -214,6 +217,8 @@ class Reader:
         actual = describe.value(instead) if member else "absent"
         if became is not None:
             actual = describe.value(became[1])
+            if was is not None and was.layout is not None and isinstance(became[1], torch.Tensor):
+                expected, actual = was.type_name, describe.type_name(became[1])
             if actual == expected:
                 # The value is the same, and the module keeps it elsewhere.
                 expected, actual = f"attribute {expected}", f"{became[0]} {actual}"
@@ -223,7 +228,7 @@ class Reader:
             expected=expected,
             actual=actual,
             guard_type="MISSING",
-            part=member or ("registered" if became else "missing"),
+            part=member or _registered(became, was),
             expected_type=None if was is None else was.type_name,
             actual_type=describe.type_name(became[1] if became else instead) if member or became else None,
             holder=expressions.holder(source, self.frame.scope, self.frame.code),
@@ -234,6 +239,21 @@ def _placed(failure: Failure, where: Location | None, torch_where: Location | No
     if failure.where is not None or where is None:
         return failure
     return msgspec.structs.replace(failure, where=where, torch_where=torch_where)
+
+
+def _registered(became: tuple[str, object] | None, was: Noted | None) -> str:
+    if became is None:
+        return "missing"
+    tensors = was is not None and was.layout is not None and isinstance(became[1], torch.Tensor)
+    return "registered_tensor" if tensors else "registered"
+
+
+def _callable_of(source: str) -> str | None:
+    """Return the callable that a source is the code or the function of: ``f`` of ``f.__func__.__code__``."""
+    owner = source
+    while owner.endswith((".__code__", ".__func__")):
+        owner = owner.rpartition(".")[0]
+    return None if owner == source else owner
 
 
 def one_fact(found: Iterable[Found]) -> list[Found]:

@@ -72,6 +72,18 @@ class Node:
                     yield Node(value, value.get_source(), self, key=index)
 
     @property
+    def by_position(self) -> str:
+        """The source with items of dicts by the position of their keys, as expressions write it."""
+        if self.parent is None:
+            return self.source
+        above = self.parent.by_position
+        if self.key is not None:
+            key = f"list(dict.keys({above}))[{self.key}]"
+            return key if self.is_key else f"{above}[{key}]"
+        source = expressions.plain(self.source)
+        return above + self.source[len(self.parent.source) :] if self.source.startswith(self.parent.source) else source
+
+    @property
     def path(self) -> list[Node]:
         """The nodes from below the root down to this one."""
         found: list[Node] = []

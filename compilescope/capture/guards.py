@@ -30,7 +30,7 @@ from compilescope.capture.judge import Judge, refusing_nodes
 from compilescope.record import EntryMiss, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from compilescope.capture.call import CompileCall, Entry
     from compilescope.capture.compiled_for import CompiledFor
@@ -90,7 +90,7 @@ class _Examination:
     found: list[Found] = field(default_factory=list)
     unconfirmed: str | None = None
     _nodes: dict[str, Node] = field(default_factory=dict)
-    """The refusing nodes, by source."""
+    """The refusing nodes, by their sources with items by position."""
 
     def __post_init__(self) -> None:
         self.root = guard_tree.tree(self.entry.manager)
@@ -123,7 +123,7 @@ class _Examination:
     def _ask_torch(self) -> None:
         nodes = refusing_nodes(self.judge)
         for node in nodes:
-            self._nodes[node.source] = node
+            self._nodes[node.by_position] = node
             found = self.reader.failures(node)
             if not found:
                 self.unconfirmed = UNTOLD
@@ -132,16 +132,19 @@ class _Examination:
             if all(one.failure.guard_type in _LENGTHS for one in found):
                 for child in node.children:
                     self._by_leaves(child, _Above(follows=found[0].failure.source))
+        # A relation between values that are refused themselves torch cannot be asked about: it is one of identity.
+        self.found += [Found(failure, at) for at, failure in self._broken_relations(nodes)]
         if not self.judge.accepts_below(self.root, nodes):
             self._relations(nodes)
 
     def _relations(self, nodes: Sequence[Node]) -> None:
         """Find relations between values, such as two arguments that are one tensor now: no node has them alone."""
-        pairs = list(self._broken_relations())
+        known = {one.at for one in self.found}
+        pairs = list(self._broken_relations(self.root.walk()))
         ends = {end for at, _ in pairs for end in at}
         apart = [node for node in self.root.walk() if node.source in ends]
         if apart and not self.judge.accepts_only(apart):
-            self.found += [Found(failure, at) for at, failure in pairs]
+            self.found += [Found(failure, at) for at, failure in pairs if at not in known]
         else:
             # torch sees no relation there: what is left is its own words.
             apart = []
@@ -150,10 +153,10 @@ class _Examination:
             if not apart:
                 self._add(misses.unknown("; ".join(self.judge.words_without(nodes))))
 
-    def _broken_relations(self) -> Iterator[tuple[tuple[str, str], Failure]]:
+    def _broken_relations(self, nodes: Iterable[Node]) -> Iterator[tuple[tuple[str, str], Failure]]:
         # One relation hangs as the same leaf at each of its values, and its text names them all.
         asked: list[Any] = []
-        for node in self.root.walk():
+        for node in nodes:
             for leaf in node.manager.get_leaf_guards():
                 if type(leaf).__name__ in _torch.RELATIONAL_GUARDS and not any(leaf is other for other in asked):
                     asked.append(leaf)
@@ -166,7 +169,7 @@ class _Examination:
         self.unconfirmed = reason
         for child in self.root.children:
             self._by_leaves(child, _Above())
-        self.found += [Found(failure, at) for at, failure in self._broken_relations()]
+        self.found += [Found(failure, at) for at, failure in self._broken_relations(self.root.walk())]
 
     def _by_leaves(self, node: Node, above: _Above) -> None:
         """Ask the leaves of a node and of all below it; what hangs below a failure follows from it."""
@@ -184,7 +187,7 @@ class _Examination:
             missing=above.missing or value is MISSING,
         )
         if found:
-            self._nodes[node.source] = node
+            self._nodes[node.by_position] = node
         for child in node.children:
             self._by_leaves(child, below)
 

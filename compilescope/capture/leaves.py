@@ -209,14 +209,14 @@ def _equals(asked: Asked) -> Iterator[Failure]:
     want = asked.expression.removeprefix(f"{asked.source} == ")
     if want == asked.expression:
         want = asked.expression.rpartition(" == ")[2]
-    was = asked.was
-    # Two values may be written alike and be of two classes.
-    expected = describe.shorten(want) if was is None or was.number is not None else was.text
-    known = _literal_type(want) if was is None else was.type_name
+    was, literal = asked.was, _literal_type(want)
+    # A literal is what the user wrote; of a value that is none, what was noted says more than torch's text.
+    expected = describe.shorten(want) if was is None or literal is not None else was.text
     actual = describe.value(asked.value)
     if actual == expected:
+        # Two values may be written alike and be of two classes.
         actual = f"{describe.type_name(asked.value)} {actual}"
-    yield asked.failure(expected, actual, expected_type=known)
+    yield asked.failure(expected, actual, expected_type=literal if was is None else was.type_name)
 
 
 def _literal_type(text: str) -> str | None:

@@ -9,13 +9,15 @@ before and now, follow from the sizes.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from compilescope.capture import describe, expressions, tensors
+from compilescope.capture import containers, describe, expressions, tensors
+from compilescope.capture.asked import Asked
 from compilescope.capture.compiled_for import layout_of, mark_of, registered_as
 from compilescope.capture.expressions import Symbol, root_of
 from compilescope.record import Failure, Moved
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _DUCK: Final = "duck sizing added this equality"
 _ZERO_ONE_BOUND: Final = 2
+_KEY_AT: Final = re.compile(r"list\(dict\.keys\((?P<owner>.+)\)\)\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Operand:
     @property
     def changed(self) -> bool:
         """Whether it is another now, or may be."""
-        return self.was is None or self.was != self.now
+        return self.was is None or not isinstance(self.now, bool | int | float) or self.was != self.now
 
     @property
     def tensor(self) -> str:
@@ -128,6 +131,10 @@ class _Failed:
         if base is not None and self._value(base.text.partition("._base")[0] + "._base") is None:
             yield self._base_gone(base, symbols)
             return
+        container = self._container(symbols)
+        if container is not None:
+            yield container
+            return
         aliasing = self._aliasing()
         if aliasing is not None:
             yield aliasing
@@ -184,6 +191,35 @@ class _Failed:
         tensor = self._value(source)
         return layout_of(tensor) if isinstance(tensor, torch.Tensor) else None
 
+    def _container(self, symbols: Sequence[Symbol]) -> Failure | None:
+        """Report a dict whose key at a position is compared, and a container that lacks what the expression reads."""
+        owner = next((key["owner"] for symbol in symbols if (key := _KEY_AT.fullmatch(symbol.text))), None)
+        if owner is None and self.raised is not None:
+            owner = next((text for symbol in symbols if (text := self._lacking(symbol.text)) is not None), None)
+        if owner is None:
+            return None
+        asked = Asked("MAPPING_KEYS_MATCH", [self.text], owner, self._value(owner), self.frame)
+        return containers.changed(asked, "another")
+
+    def _lacking(self, text: str) -> str | None:
+        """Return the source of the dict or sequence, within a source, that lacks the item it goes on with."""
+        for node in ast.walk(ast.parse(text, mode="eval")):
+            if isinstance(node, ast.Subscript):
+                owner = ast.unparse(node.value)
+                # The frame's own locals are not a container of the user's, and the sizes of a tensor are not one.
+                if owner not in ("L", "G") and not owner.endswith("()") and self._lacks(ast.unparse(node)):
+                    return owner
+        return None
+
+    def _lacks(self, item: str) -> bool:
+        try:
+            expressions.evaluate(item, self.frame.scope)
+        except (KeyError, IndexError):
+            return True
+        except Exception:  # noqa: BLE001 (another failure on the way: it is not this item that is lacking)
+            return False
+        return False
+
     # --- as failures ------------------------------------------------------------------------------
 
     def _failure(self, operands: Sequence[Operand], **facts: Any) -> Failure:  # noqa: ANN401 (fields of Failure)
@@ -237,7 +273,7 @@ class _Failed:
         text = operand.symbol.text
         # What a bound on a number lets pass is more than the number that it was compiled with.
         expected = describe.source(self.expression)
-        if len(operands) == 1:
+        if len(operands) == 1 and _is_comparison(self.expression):
             expected = _constant_in(self.expression) or expected
         elif operand.was is not None:
             expected = describe.value(operand.was)
@@ -312,6 +348,10 @@ def _described(text: str, scope: dict[str, Any]) -> str:
             return describe.value(expressions.evaluate(text, scope))
     except Exception as error:  # noqa: BLE001 (the value may not exist on this input; say that)
         return f"not there ({type(error).__name__})"
+
+
+def _is_comparison(expression: str) -> bool:
+    return isinstance(ast.parse(expression, mode="eval").body, ast.Compare)
 
 
 def _constant_in(expression: str) -> str | None:

@@ -142,7 +142,15 @@ def programs(draw: DrawFn) -> Program:
     return Program(tuple(parts), frozenset(changed), dynamic, root, draw(st.booleans()))
 
 
+# What train() and to() do to all of a model, and a class that replaces another in it, is one change wherever it is
+# seen: two such parts of one sort, changed alike, would be one.
+_WIDE: Final = ("training", "class of a submodule", "None or submodule", "dtype of a ", "requires_grad of a ")
+
+
 def _clashes(part: Part, others: Iterable[Part]) -> bool:
+    wide = next((beginning for beginning in _WIDE if part.sort.startswith(beginning)), None)
+    if wide is not None and any(other.sort.startswith(wide) for other in others):
+        return True
     stars = {"*", "**"} & {(part.parameter or "").rstrip("v0123456789")}
     return any(
         part.brings & other.avoids
