@@ -104,7 +104,9 @@ def keys(draw: DrawFn, ground: Ground) -> Thing:
         "counted": "outs.append(one * (len({v}) + 2))",
     }
     how = draw(st.sampled_from(list(readings)))
-    dict_of = draw(st.sampled_from(DICTS)).format(name=ground.name)
+    # Not a defaultdict that loses a key: torch's own guard ``one is v["text"]`` would put the key back as it looks.
+    dicts = [each for each in DICTS if case in ("came", "first") or "defaultdict" not in each]
+    dict_of = draw(st.sampled_from(dicts)).format(name=ground.name)
     # Where only the number was asked for, or the dict was empty, torch holds the number alone.
     counted = how == "counted" or case == "first"
     return Thing(
