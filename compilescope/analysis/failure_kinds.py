@@ -25,6 +25,7 @@ _TENSOR_PARTS: Final[Mapping[str, str]] = {
     "dispatch_keys": "dispatch_keys",
     "class": "tensor_type",
 }
+_TENSORS: Final = frozenset({"Tensor", "Parameter"})
 _EXPRESSION_FORMS: Final[Mapping[str, str]] = {
     "base": "view_base",
     "stride": "stride",
@@ -119,7 +120,7 @@ def _type_kind(failure: Failure) -> str:
         return "none_vs_value"
     if failure.part == "module":
         return "module_type"
-    return "tensor_type" if "Tensor" in (failure.expected_type, failure.actual_type) else "type"
+    return "tensor_type" if _TENSORS & {failure.expected_type, failure.actual_type} else "type"
 
 
 def _identity_kind(failure: Failure) -> str:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from compilescope.capture.asked import Frame
-    from compilescope.capture.compiled_for import Noted
     from compilescope.capture.guard_tree import Node
     from compilescope.record import Location
 
@@ -212,25 +211,28 @@ class Reader:
         name = self.frame.written(source)
         member, instead = members.instead(source, self.frame.scope) or (None, None)
         became = None if member else members.became(source, self.frame.scope)
+        held, now = became or ("attribute", instead)
+        there = member is not None or became is not None
         was = self.frame.was(source)
         expected = (f"a {member}" if member else "present") if was is None else was.text
-        actual = describe.value(instead) if member else "absent"
-        if became is not None:
-            actual = describe.value(became[1])
-            if was is not None and was.layout is not None and isinstance(became[1], torch.Tensor):
-                expected, actual = was.type_name, describe.type_name(became[1])
-            if actual == expected:
-                # The value is the same, and the module keeps it elsewhere.
-                expected, actual = f"attribute {expected}", f"{became[0]} {actual}"
+        actual = describe.value(now) if there else "absent"
+        tensors = was is not None and was.layout is not None and isinstance(now, torch.Tensor)
+        if was is not None and tensors:
+            expected, actual = was.type_name, describe.type_name(now)
+        same = actual == expected
+        if same:
+            # The value is the same, and the module keeps it elsewhere.
+            expected, actual = f"{member or 'attribute'} {expected}", f"{held} {actual}"
+        moved = "registered_tensor" if tensors and not same else member
         return Failure(
             source=name,
             guard=f"{name} is a {member}" if member else f"{name} exists",
             expected=expected,
             actual=actual,
             guard_type="MISSING",
-            part=member or _registered(became, was),
+            part=moved or ("registered" if became else "missing"),
             expected_type=None if was is None else was.type_name,
-            actual_type=describe.type_name(became[1] if became else instead) if member or became else None,
+            actual_type=describe.type_name(now) if there else None,
             holder=expressions.holder(source, self.frame.scope, self.frame.code),
         )
 
@@ -239,13 +241,6 @@ def _placed(failure: Failure, where: Location | None, torch_where: Location | No
     if failure.where is not None or where is None:
         return failure
     return msgspec.structs.replace(failure, where=where, torch_where=torch_where)
-
-
-def _registered(became: tuple[str, object] | None, was: Noted | None) -> str:
-    if became is None:
-        return "missing"
-    tensors = was is not None and was.layout is not None and isinstance(became[1], torch.Tensor)
-    return "registered_tensor" if tensors else "registered"
 
 
 def _callable_of(source: str) -> str | None:

@@ -239,12 +239,18 @@ class _Examination:
         return one.following(device.source) if was == now else one
 
     def _shifted(self, one: Found) -> str | None:
-        """Return the dict whose keys changed, where a failing value stands at a position that another key had."""
+        """Return the dict or set that changed, where a failing value stands at a position that another one had."""
         node = self._nodes.get(one.at[0]) if one.at else None
-        if node is None or node.key is None or node.is_key or node.parent is None:
+        if node is None or node.parent is None:
+            return None
+        now = node.parent.value(self.frame.scope)
+        if isinstance(now, set | frozenset):
+            # Members stand in the order of their hashes, so that one more moves the others.
+            name = describe.source(node.parent.source)
+            return name if any(other.is_root and other.failure.source == name for other in self.found) else None
+        if node.key is None or node.is_key:
             return None
         was = self.frame.was(node.parent.source)
-        now = node.parent.value(self.frame.scope)
         if was is None or was.members is None or not isinstance(now, dict):
             return None
         keys = [describe.key(key) for key in dict.keys(now)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,3 +70,64 @@ def test_attribute_that_is_asked_for_is_reported_with_its_value_whichever_way_it
     model.config = Config()
     ((change,),) = told(model, lambda: setattr(model, "config", Config(extra=5)))
     assert change[:3] == ("attr_added", "self.config.extra", "absent")
+
+
+class Weighted(nn.Module):
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, image: Tensor) -> Tensor:
+        return image * self.weight.sum()
+
+
+def test_parameter_that_becomes_a_plain_tensor_is_another_class_of_tensor() -> None:
+    model = Weighted(nn.Parameter(torch.ones(5, 3), requires_grad=False))
+
+    def replace() -> None:
+        del model.weight
+        model.weight = torch.ones(5, 3)
+
+    assert told(model, replace) == [[("tensor_type", "self.weight", "Parameter", "Tensor")]]
+
+
+class Tagged(torch.Tensor):
+    pass
+
+
+class Holder:
+    def __init__(self, given: Tensor) -> None:
+        self.given = given
+
+
+def test_subclass_that_becomes_a_parameter_is_another_class_of_tensor() -> None:
+    @torch.compile(backend="eager")
+    def scale(image: Tensor, holder: Holder) -> Tensor:
+        return image * holder.given.sum()
+
+    with compilescope.observe() as scope:
+        scale(torch.ones(2), Holder(torch.ones(5, 3).as_subclass(Tagged)))
+        scale(torch.ones(2), Holder(nn.Parameter(torch.ones(5, 3), requires_grad=False)))
+    (recompile,) = (c.recompile for c in scope.recording.recompiles)
+    assert [(c.kind, c.source, c.actual) for c in recompile.causes] == [("tensor_type", "holder.given", "Parameter")]
+
+
+class Place(enum.Enum):
+    LEFT = 1
+    RIGHT = 2
+
+
+@pytest.mark.parametrize("first", [Place.LEFT, Place.RIGHT])
+def test_member_more_in_a_set_is_one_change_wherever_it_stands(first: Place) -> None:
+    @torch.compile(backend="eager")
+    def scale(image: Tensor, places: set[Place]) -> Tensor:
+        for place in places:
+            image = image * (2 if place is Place.LEFT else 3)
+        return image
+
+    with compilescope.observe() as scope:
+        scale(torch.ones(2), {first})
+        scale(torch.ones(2), {Place.LEFT, Place.RIGHT})
+    (recompile,) = (c.recompile for c in scope.recording.recompiles)
+    (cause,) = recompile.causes
+    assert (cause.source, cause.actual) == ("places", "set of 2: Place.LEFT, Place.RIGHT")
