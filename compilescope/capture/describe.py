@@ -31,7 +31,9 @@ _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 _IDENTITY: Final = re.compile(r"(___check_(?:obj|type)_id\([^#]*?, |\bG\['\w*?_|\bids? == )\d{6,}")
 # What one of the two begins with: most texts have none of it, and every value of every new entry is described.
 _SIGNS: Final = (" at 0x", "___check_", "G['", " == ")
-_NUMPY: Final = re.compile(r"___from_numpy\((?P<inside>(?:[^()]|\([^()]*\))*)\)")
+# Parentheses within parentheses, as deep as ``dict.__getitem__(d, list(dict.keys(d))[0])`` goes in a dict in a dict.
+_BALANCED: Final = functools.reduce(lambda inside, _: rf"(?:[^()]|\({inside}\))*", range(6), r"[^()]*")
+_NUMPY: Final = re.compile(rf"___from_numpy\((?P<inside>{_BALANCED})\)")
 _DTYPES: Final = {
     torch.float32: "f32",
     torch.float64: "f64",

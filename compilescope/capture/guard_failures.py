@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -116,7 +117,7 @@ class Reader:
         position = node.by_position
         told, at = failure, describe.inside_numpy(position) or position
         container = self._container_of(node)
-        inside = _callable_of(position)
+        inside = _callable_of(position) or self._method_before(position)
         owner = _CLASS_OF.fullmatch(node.source)
         if container is not None:
             told, at = self._members(container), container
@@ -125,6 +126,14 @@ class Reader:
         elif failure.guard_type in BLOCKERS and owner is not None:
             told, at = self._class(owner["owner"]), owner["owner"]
         return Found(_placed(told, failure.where, failure.torch_where), (at,))
+
+    def _method_before(self, source: str) -> str | None:
+        """Return the callable that a source is the object of, where the callable is not a method any more."""
+        owner, _, name = source.rpartition(".")
+        gone = name == "__self__" and not isinstance(
+            expressions.evaluate_or_none(owner, self.frame.scope), types.MethodType
+        )
+        return owner if gone else None
 
     def _container_of(self, node: Node) -> str | None:
         """Return the dict whose key, or the set whose member, a node is or lies in; None for another node."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -131,3 +132,22 @@ def test_member_more_in_a_set_is_one_change_wherever_it_stands(first: Place) -> 
     (recompile,) = (c.recompile for c in scope.recording.recompiles)
     (cause,) = recompile.causes
     assert (cause.source, cause.actual) == ("places", "set of 2: Place.LEFT, Place.RIGHT")
+
+
+class Options(dict[str, object]):
+    pass
+
+
+@pytest.mark.parametrize("container", [dict, Options])
+def test_numpy_scalar_that_becomes_a_float_is_one_change_in_any_dict(container: type[dict[str, object]]) -> None:
+    @torch.compile(backend="eager", dynamic=False)
+    def scale(image: Tensor, options: dict[str, object]) -> Tensor:
+        return image * options["given"]  # type: ignore[operator]  # the number is what changes
+
+    with compilescope.observe() as scope:
+        scale(torch.ones(2), container({"also": 1, "given": np.float64(5.5)}))
+        scale(torch.ones(2), container({"also": 1, "given": 5.5}))
+    (recompile,) = (c.recompile for c in scope.recording.recompiles)
+    assert [(c.kind, c.source, c.expected, c.actual) for c in recompile.causes] == [
+        ("type", "options['given']", "np.float64(5.5)", "5.5")
+    ]
