@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _LENGTHS: Final = frozenset(
     {"LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN", "MAPPING_KEYS_MATCH", "DICT_CONTAINS", "SET_CONTAINS"}
 )
+_NOT_NAN: Final = "not math.isnan("
 _CONTAINER_PARTS: Final = frozenset({"keys", "order", "dict", "members"})
 
 AMBIENT: Final = "the guards on what surrounds every call refuse the frame, and torch asks nothing after them"
@@ -195,16 +196,23 @@ class _Examination:
 
     def _shape_guards(self) -> None:
         seen: set[str] = set()
-        failed = False
+        failed: list[Found] = []
+        became_nan: dict[str, Failure] = {}
         for leaf in self.root.manager.get_epilogue_lambda_guards():
             for text in leaf.verbose_code_parts():
                 if text in seen:
                     continue
                 seen.add(text)
-                reads = tuple(symbol.text for symbol in expressions.symbols(expressions.split(text)[0]))
+                expression = expressions.split(text)[0]
+                reads = tuple(symbol.text for symbol in expressions.symbols(expression))
                 for failure in shape_guards.failures(text, type(leaf).__name__, self.frame):
-                    failed = True
-                    self.found.append(Found(failure, reads, expression=True))
+                    failed.append(Found(failure, reads, expression=True))
+                    if expression.startswith(_NOT_NAN):
+                        became_nan[failure.source] = failure
+        # Every comparison with nan fails: that the number became nan is the one fact.
+        for one in failed:
+            fact = became_nan.get(one.failure.source, one.failure)
+            self.found.append(one if fact is one.failure else one.following(fact.source))
         if not failed and self.unconfirmed is None:
             self.unconfirmed = SHAPES
             self._add(misses.unknown("; ".join(self.judge.words_without(list(self._nodes.values())))))

@@ -151,3 +151,44 @@ def test_numpy_scalar_that_becomes_a_float_is_one_change_in_any_dict(container: 
     assert [(c.kind, c.source, c.expected, c.actual) for c in recompile.causes] == [
         ("type", "options['given']", "np.float64(5.5)", "5.5")
     ]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_number_that_becomes_nan_is_one_change(dynamic: bool | None) -> None:  # noqa: FBT001 (of the parametrization)
+    class Threshold:
+        def __init__(self, given: float) -> None:
+            self.given = given
+
+    @torch.compile(backend="eager", dynamic=dynamic)
+    def scale(image: Tensor, threshold: Threshold) -> Tensor:
+        return image * 2 if threshold.given > 6.0 else image * 3
+
+    with compilescope.observe() as scope:
+        scale(torch.ones(2), Threshold(37.5))
+        scale(torch.ones(2), Threshold(float("nan")))
+    (recompile,) = (c.recompile for c in scope.recording.recompiles)
+    assert [(c.source, c.expected, c.actual) for c in recompile.causes] == [("threshold.given", "37.5", "nan")]
+    assert all(entry.confirmed for entry in recompile.entries)
+
+
+class Calling(nn.Module):
+    def __init__(self, given: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.given = given
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.given(image)
+
+
+class Scaling:
+    def __init__(self) -> None:
+        self.factor = 2.0
+
+    def scale(self, image: Tensor) -> Tensor:
+        return image * self.factor
+
+
+def test_method_that_becomes_a_builtin_is_reported_at_the_callable() -> None:
+    model = Calling(Scaling().scale)
+    ((change,),) = told(model, lambda: setattr(model, "given", torch.cos))
+    assert change[1] == "self.given"
