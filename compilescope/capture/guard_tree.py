@@ -109,9 +109,14 @@ class Node:
 
 
 def _source_of(child: Any, parent: Node, accessor: Any) -> str:  # noqa: ANN401 (C objects)
-    """Return a child's source; where ``hasattr`` was asked, torch gives the attribute's node that of its owner."""
+    """Return a child's source; where ``hasattr`` was asked, torch gives the attribute's node that of its owner.
+
+    An owner that is an item of a dict has two sources: by its key, and by the key's position.
+    """
     source = str(child.get_source())
-    attribute = _ATTRIBUTE.fullmatch(accessor.repr()) if source == parent.source else None
+    by_position = expressions.plain(source)
+    is_owner = source == parent.source or (by_position != source and by_position == parent.by_position)
+    attribute = _ATTRIBUTE.fullmatch(accessor.repr()) if is_owner else None
     return source if attribute is None else f"{source}.{attribute[1]}"
 
 

@@ -73,6 +73,26 @@ def test_attribute_that_is_asked_for_is_reported_with_its_value_whichever_way_it
     assert change[:3] == ("attr_added", "self.config.extra", "absent")
 
 
+class Options(dict[str, object]):
+    pass
+
+
+def test_attribute_that_an_item_of_a_dict_loses_is_one_change_at_the_item_s_name() -> None:
+    @torch.compile(backend="eager")
+    def scale(image: Tensor, options: Options) -> Tensor:
+        return image * 3 if hasattr(options["config"], "extra") else image * 2
+
+    image = torch.ones(2)
+    with compilescope.observe() as scope:
+        scale(image, Options(image=image, config=Config(extra=5)))
+        scale(image, Options(image=image, config=Config()))
+    (recompile,) = (c.recompile for c in scope.recording.recompiles if c.recompile is not None)
+    assert [(c.kind, c.source, c.expected, c.actual) for c in recompile.causes] == [
+        ("attr_added", "options['config'].extra", "5", "absent")
+    ]
+    assert all(entry.confirmed for entry in recompile.entries)
+
+
 class Weighted(nn.Module):
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
