@@ -154,10 +154,6 @@ def test_member_more_in_a_set_is_one_change_wherever_it_stands(first: Place) -> 
     assert (cause.source, cause.actual) == ("places", "set of 2: Place.LEFT, Place.RIGHT")
 
 
-class Options(dict[str, object]):
-    pass
-
-
 @pytest.mark.parametrize("container", [dict, Options])
 def test_numpy_scalar_that_becomes_a_float_is_one_change_in_any_dict(container: type[dict[str, object]]) -> None:
     @torch.compile(backend="eager", dynamic=False)
