@@ -103,6 +103,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         use: what the code does with a Python value: :data:`Use`; None where that was not looked at or is mixed.
         registered: ``parameter`` or ``buffer`` where the tensor is one of a module's; None elsewhere.
         marked: how the caller marked the dimension (:data:`Mark`); None where it did not.
+        accepted_elsewhere: whether another entry guards the same value and accepts it: that the value went back to
+            it is no reason to compile.
     """
 
     source: str
@@ -129,6 +131,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     use: Use | None = None
     registered: Literal["parameter", "buffer"] | None = None
     marked: Mark | None = None
+    accepted_elsewhere: bool = False
 
 
 class EntryMiss(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,6 +209,8 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
         backend: name of the backend.
         dynamic: what ``torch.compile(dynamic=...)`` asked for: True, False, or None for automatic.
         owner: what a shared wrapper frame ran for: the class of a module, the name of a function, or None.
+        limit: the recompile limit in force, which ``torch.compile(recompile_limit=...)`` sets for one callable; where
+            the limit on all compilations of a code object refused this one, that.
         error: None unless the outcome is ``failed``, ``limit`` or ``refused``, or a skip has a reason.
         recompile: None for a first compilation. Also given where a limit or a stance refused to compile again.
         raised: whether the caller saw the error, so that no eager run followed.
@@ -221,6 +226,7 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
     backend: str | None = None
     dynamic: bool | None = None
     owner: str | None = None
+    limit: int | None = None
     error: CompileError | None = None
     recompile: Recompile | None = None
     raised: bool = False

@@ -43,15 +43,17 @@ class CacheUse:
 
 def cache_uses(recording: Recording) -> tuple[CacheUse, ...]:
     """Return the use of every code object that was compiled; nothing where the limit was not recorded."""
-    limit = recording.meta.config.get("recompile_limit")
-    return () if not isinstance(limit, int) else tuple(_uses(recording, limit))
+    return tuple(_uses(recording))
 
 
-def _uses(recording: Recording, limit: int) -> Iterator[CacheUse]:
+def _uses(recording: Recording) -> Iterator[CacheUse]:
     by_code: dict[str, list[Compilation]] = {}
     for compilation in recording.compiled:
         by_code.setdefault(compilation.code, []).append(compilation)
     for code, compiled in by_code.items():
+        limit = compiled[-1].limit
+        if limit is None:
+            continue
         # The entries that the newest was matched against, and itself: a reset or a region of its own starts again.
         older = compiled[-1].recompile
         used = 1 if older is None else len(older.entries) + 1

@@ -75,9 +75,12 @@ def explain_recompile(recompile: Recompile) -> Recompile:
     if not entries:
         return replace(recompile, shape_driven=None)
     changes = {entry.id: changes_of(roots_of(entry)) for entry in entries}
+    known = {identity: _known(identity, changes) for identity in changes}
     # Among equals the one that was used last: what changed since then is what the user did.
     index = {entry.id: (entry.recency or 0, -number) for number, entry in enumerate(entries)}
-    closest = min(changes, key=lambda identity: (*_distance(changes[identity]), index[identity]))
+    closest = min(
+        changes, key=lambda identity: (*_distance(changes[identity], known[identity]), index[identity])
+    )
     served = _is_concurrent(changes[closest])
     confirmed = {entry.id for entry in entries if entry.confirmed}
     return replace(
@@ -90,11 +93,39 @@ def explain_recompile(recompile: Recompile) -> Recompile:
     )
 
 
-def _distance(changes: Sequence[Failure]) -> tuple[bool, bool, bool, bool, bool, int]:
+def _known(identity: str, changes: Mapping[str, Sequence[Failure]]) -> tuple[bool, int, int]:
+    """Say how much of what changed since an entry only undoes what had changed by then: other entries know it.
+
+    Known is a value that another entry accepts, and a type that another entry was compiled for: of a step that was
+    None, then 1 and is 2, what is new is that 1 became 2.
+
+    Returns:
+        Whether nothing is new, how many changes are of a known type, how many are known at all.
+    """
+    others = [change for other, found in changes.items() if other != identity for change in found]
+    of_type = [_type_known(change, others) for change in changes[identity]]
+    known = [change.accepted_elsewhere or typed for change, typed in zip(changes[identity], of_type, strict=True)]
+    return all(known), sum(of_type), sum(known)
+
+
+def _type_known(change: Failure, others: Sequence[Failure]) -> bool:
+    same = [other for other in others if other.source == change.source]
+    if change.kind == "attr_added":
+        return any(other.kind != "attr_added" for other in same)
+    was, now = _type_name(change.expected_type), _type_name(change.actual_type)
+    return was != now and any(_type_name(other.expected_type) == _type_name(other.actual_type) == now for other in same)
+
+
+def _type_name(name: str | None) -> str | None:
+    return None if name is None else name.rpartition(".")[2]
+
+
+def _distance(changes: Sequence[Failure], known: tuple[bool, int, int]) -> tuple[bool | int, ...]:
     """Say how far a frame is from an entry.
 
     An entry that matches by now is nearest, and one that was thrown away is farthest: nothing is known of what else
-    had changed since. One of another class is farther than any of the same class, and one
+    had changed since. One of another class is farther than any of the same class, and so is one to which the frame
+    would have to go back: that a switch is off again, as it was for an older entry, made nobody compile. One
     that shapes alone keep from matching is nearer than any that something else does. Of these, what bars an entry
     with dynamic sizes says more than that an old static entry has another size.
     """
@@ -102,7 +133,7 @@ def _distance(changes: Sequence[Failure]) -> tuple[bool, bool, bool, bool, bool,
     shapes = is_shape_only(changes)
     static = shapes and any(change.guard_type == "TENSOR_MATCH" and change.part == "size" for change in changes)
     thrown_away = any(change.kind == "invalidated" for change in changes)
-    return thrown_away, not _is_concurrent(changes), other_class, not shapes, static, len(changes)
+    return thrown_away, not _is_concurrent(changes), other_class, *known, not shapes, static, len(changes)
 
 
 def _is_concurrent(changes: Sequence[Failure]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.cache_use import cache_uses
 from compilescope.storage import merge_breaks
-from compilescope.wording import count
+from compilescope.wording import count, listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -185,8 +185,8 @@ def _limit_alarms(recording: Recording) -> Iterator[Alarm]:
     codes = list(dict.fromkeys([*refused, *(f.code for f in eager)]))
     if not codes:
         return
-    limit = recording.meta.config.get("recompile_limit")
-    known = "" if limit is None else f" ({limit})"
+    limits = {c.limit for c in recording.compilations if met_limit(c)} - {None}
+    known = f" ({listing(map(str, sorted(limits)))})" if limits else ""
     text = f"The recompile limit{known} was hit by {listed(names.get(code, code) for code in codes)}"
     if eager:
         calls = [f.calls for f in eager if f.calls is not None]

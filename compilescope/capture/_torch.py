@@ -91,6 +91,7 @@ def read_call(converter: Mapping[str, Any]) -> CompileCall:
         backend=owner._torchdynamo_orig_backend,
         fullgraph=bool(owner._one_graph),
         compile_id=str(converter["compile_id"]),
+        limit=_limit_of(owner),
         entries=_ordered(examined),
         has_entry=bool(own),
     )
@@ -105,6 +106,7 @@ def refused_call(frame: Any, backend: object) -> CompileCall:  # noqa: ANN401 (a
         backend=backend,
         fullgraph=False,
         compile_id=f"{entries[0].id.partition('/')[0] if entries else '?'}/refused",
+        limit=dynamo_config.recompile_limit,
         entries=examined,
         has_entry=bool(examined),
     )
@@ -119,6 +121,17 @@ def _call(frame: Any, *, backend: object, **facts: Any) -> CompileCall:  # noqa:
         backend=innermost_backend(backend),
         **facts,
     )
+
+
+def _limit_of(converter: Any) -> int:  # noqa: ANN401 (torch's object for a compiled callable)
+    """Return the recompile limit of a compiled callable: its own, where it was given one, else the setting."""
+    own: int | None = getattr(converter, "_recompile_limit", None)
+    return int(dynamo_config.recompile_limit) if own is None else own
+
+
+def accumulated_limit() -> int:
+    """Return the limit on the compilations of one code object in all, whatever became of their entries."""
+    return int(dynamo_config.accumulated_recompile_limit)
 
 
 def compiles_alone(converter: Mapping[str, Any]) -> bool:

@@ -67,6 +67,14 @@ def is_recompile_limit(error: BaseException) -> bool:
     return isinstance(error, exc.Unsupported) and RECOMPILE_LIMIT_TITLE in str(error).partition("\n")[0]
 
 
+def is_accumulated_limit(error: BaseException) -> bool:
+    """Whether the limit that stopped the compilation is that on all compilations of one code object."""
+    return _ACCUMULATED in str(error.__cause__ or error)
+
+
+_ACCUMULATED: Final = "Limit type: accumulated_recompile_limit"
+
+
 def _observed(error: BaseException) -> bool:
     title = getattr(error, "gb_type", None) or str(error).partition("\n")[0]
     return title in _OBSERVED_TITLES or isinstance(error.__cause__, exc.ObservedException)

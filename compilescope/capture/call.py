@@ -37,6 +37,8 @@ class CompileCall:
     backend: object
     fullgraph: bool
     compile_id: str
+    limit: int
+    """The recompile limit in force, which a compiled callable may have of its own."""
     entries: tuple[Entry, ...]
     """Every entry that the new frame was matched against, oldest first."""
     has_entry: bool

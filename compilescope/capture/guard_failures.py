@@ -32,7 +32,8 @@ _INSIDE_CALLABLE: Final = re.compile(
     r"(?P<owner>.+)\.(?:__code__|__closure__|__defaults__|__kwdefaults__|__func__|__self__)(?:\[\d+\])?"
 )
 _KEY_AT: Final = re.compile(r"list\(dict\.keys\((?P<owner>.+)\)\)\[\d+\]")
-_MEMBER_AT: Final = re.compile(r"list\((?P<owner>.+)\)\[\d+\]")
+# The latter from torch 2.14 on, where every member is guarded by its identity.
+_MEMBER_AT: Final = re.compile(r"list\((?P<listed>.+)\)\[\d+\]|___set_getitem\((?P<got>.+), \d+\)")
 _CLASS_OF: Final = re.compile(r"type\((?P<owner>.+)\)")
 _PASSED: Final = "passed"
 _REFUSED: Final = ""
@@ -143,8 +144,9 @@ class Reader:
                 return key["owner"]
             member = _MEMBER_AT.fullmatch(step.source)
             if member is not None:
-                owner = expressions.evaluate_or_none(member["owner"], self.frame.scope)
-                return member["owner"] if isinstance(owner, set | frozenset) else None
+                name = member["listed"] or member["got"]
+                owner = expressions.evaluate_or_none(name, self.frame.scope)
+                return name if isinstance(owner, set | frozenset) else None
         return None
 
     def _members(self, owner: str) -> Failure:

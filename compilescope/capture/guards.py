@@ -22,6 +22,7 @@ from compilescope.capture import (
     shape_guards,
     stack_slots,
 )
+from compilescope.capture.accepted import Examined
 from compilescope.capture.asked import Frame
 from compilescope.capture.compiled_for import guard_scope
 from compilescope.capture.guard_failures import BLOCKERS, Found, Reader
@@ -52,7 +53,7 @@ ACCEPTED: Final = "torch accepts the frame when it is asked again"
 INVALIDATED: Final = "the entry was thrown away"
 
 
-def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = None) -> EntryMiss:
+def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = None) -> Examined:
     """Return every guard of ``entry`` that the new frame fails, roots told from consequences.
 
     Args:
@@ -62,20 +63,22 @@ def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = 
     """
     reason = _torch.invalidation(entry.manager)
     if reason is not None:
-        return EntryMiss(id=entry.id, failing=(misses.invalidated(reason),), unconfirmed=INVALIDATED)
+        return Examined(EntryMiss(id=entry.id, failing=(misses.invalidated(reason),), unconfirmed=INVALIDATED))
     scope = guard_scope(entry.manager, call.locals)
     slots = stack_slots.slots(call.code)
     frame = Frame(scope, call.code, compiled_for, guard_places.of(entry.manager), slots)
     examination = _Examination(entry, call, frame)
     examination.run()
-    found = [one.failure for one in examination.found]
-    return EntryMiss(
+    in_order = _in_order_of(call.code)
+    found = sorted(examination.found, key=lambda one: in_order(one.failure))
+    miss = EntryMiss(
         id=entry.id,
-        failing=tuple(sorted(found, key=_in_order_of(call.code))),
+        failing=tuple(one.failure for one in found),
         recency=entry.recency,
         confirmed=examination.unconfirmed is None or None,
         unconfirmed=examination.unconfirmed,
     )
+    return Examined(miss, tuple(one.at for one in found), examination.root)
 
 
 @dataclass(slots=True)

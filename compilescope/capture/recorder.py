@@ -191,6 +191,7 @@ class Recorder:
                 backend=attempt.backend,
                 dynamic=attempt.dynamic,
                 owner=attempt.owner,
+                limit=attempt.limit,
                 error=attempt.error,
                 recompile=_recompile(attempt, current),
                 raised=attempt.propagates,

@@ -20,6 +20,7 @@ from compilescope.capture import (
     _torch,
     _torch_errors,
     _torch_seams,
+    accepted,
     breaks,
     compiled_for,
     describe,
@@ -29,6 +30,7 @@ from compilescope.capture import (
     misses,
     stack_slots,
 )
+from compilescope.capture.accepted import Examined
 from compilescope.capture.hooks import Hooks, Traced
 from compilescope.capture.refusals import UnguardedStance
 from compilescope.record import CompileError, EntryMiss, Outcome
@@ -54,6 +56,7 @@ class Attempt:
     backend: str
     dynamic: bool | None
     owner: str | None
+    limit: int
     resumes: CodeType | None
     resumption: stack_slots.Resumption | None
     propagates: bool
@@ -144,7 +147,7 @@ class Tap:
     def _before(self, call: CompileCall) -> _Before:
         return _Before(
             call=call,
-            misses=tuple(self._examine(entry, call) for entry in call.entries) if call.has_entry else (),
+            misses=accepted.marked([self._examine(entry, call) for entry in call.entries]) if call.has_entry else (),
             owner=describe.owner(call.code, call.locals),
             breaks=_torch.break_count(),
             dynamic=_torch.dynamic_setting(),
@@ -158,12 +161,12 @@ class Tap:
         with contextlib.suppress(Exception):
             self._compiled_for[manager] = compiled_for.note(manager, call.locals)
 
-    def _examine(self, entry: Entry, call: CompileCall) -> EntryMiss:
+    def _examine(self, entry: Entry, call: CompileCall) -> Examined:
         try:
             return guards.examine(entry, call, self._compiled_for.get(entry.manager))
         except Exception as error:  # noqa: BLE001 (explaining must never break the user's compilation; the doubt is recorded)
             text = f"compilescope could not examine this entry: {type(error).__name__}: {describe.shorten(str(error))}"
-            return EntryMiss(id=entry.id, failing=(misses.unknown(text),), unconfirmed=text)
+            return Examined(EntryMiss(id=entry.id, failing=(misses.unknown(text),), unconfirmed=text))
 
     def tell(self, before: _Before, converter: Mapping[str, Any], error: BaseException | None) -> None:
         """Tell the listeners what ``_compile`` returned, or raised."""
@@ -247,6 +250,9 @@ def _failed(before: _Before, error: BaseException, traced: Traced, *, alone: boo
     noted = _torch.breaks_since(before.breaks)
     propagates = _torch_errors.propagates(error, alone=alone)
     stacks = [stack for _, stack in noted] + ([] if propagates else [_torch_errors.user_stack(error)])
+    facts = {}
+    if _torch_errors.is_recompile_limit(error) and _torch_errors.is_accumulated_limit(error):
+        facts["limit"] = _torch.accumulated_limit()
     return _attempt(
         before,
         _outcome(error),
@@ -255,6 +261,7 @@ def _failed(before: _Before, error: BaseException, traced: Traced, *, alone: boo
         propagates=propagates,
         breaks=(*breaks.resumed_events(before.breaks, before.call.code), *breaks.events_of(error, before.call.code)),
         left_out=_called_alone(traced, stacks),
+        **facts,
     )
 
 
@@ -273,6 +280,7 @@ def _called_alone(traced: Traced, stacks: Iterable[Sequence[FrameSummary]]) -> t
 def _attempt(before: _Before, outcome: Outcome, seconds: float, **facts: Any) -> Attempt:  # noqa: ANN401 (fields of Attempt)
     call = before.call
     facts.setdefault("propagates", False)
+    facts.setdefault("limit", call.limit)
     return Attempt(
         code=call.code,
         compile_id=call.compile_id,

@@ -20,6 +20,7 @@ def filled(entries: int, *, owners: tuple[str, ...] = (), last: str = "compiled"
             code=BLOCK.id,
             outcome="compiled",
             seconds=0.1,
+            limit=8,
             owner=owners[index % len(owners)] if owners else None,
             recompile=Recompile(entries=tuple(EntryMiss(id=f"0/{older}", failing=()) for older in range(index)))
             if index
@@ -31,8 +32,7 @@ def filled(entries: int, *, owners: tuple[str, ...] = (), last: str = "compiled"
         error = CompileError(kind="recompile_limit", type="Unsupported", message="limit")
         compiled.append(replace(compiled[-1], id=f"0/{entries}", outcome=last, error=error))
     meta = Meta(compilescope="1", torch="2.13", python="3.11", platform="Linux", device="cpu", counts_runs=True)
-    config = {"recompile_limit": 8}
-    return Recording(meta=replace(meta, config=config), code_objects=(BLOCK,), compilations=tuple(compiled))
+    return Recording(meta=meta, code_objects=(BLOCK,), compilations=tuple(compiled))
 
 
 def names(recording: Recording) -> list[str]:
@@ -75,7 +75,8 @@ def test_entries_of_another_region_or_before_a_reset_do_not_count() -> None:
 
 def test_nothing_is_said_where_the_limit_is_not_known() -> None:
     recording = filled(8)
-    assert cache_uses(replace(recording, meta=replace(recording.meta, config={}))) == ()
+    unknown = tuple(replace(one, limit=None) for one in recording.compilations)
+    assert cache_uses(replace(recording, compilations=unknown)) == ()
 
 
 def test_refused_calls_are_loud() -> None:
