@@ -100,6 +100,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         also: the sources of the others, where the change was seen at more than one place.
         pinned_by: the line that needed the value as a Python constant while the entry was compiled, so that no
             setting makes it dynamic; None where nothing is known to pin it.
+        pinned_with: the sizes that were equal and shared a symbol with it then: the line may have needed one of them.
+        of_module: whether the value is reached through a module, however deep.
         use: what the code does with a Python value: :data:`Use`; None where that was not looked at or is mixed.
         registered: ``parameter`` or ``buffer`` where the tensor is one of a module's; None elsewhere.
         marked: how the caller marked the dimension (:data:`Mark`); None where it did not.
@@ -128,6 +130,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     places: int = 1
     also: tuple[str, ...] = ()
     pinned_by: Location | None = None
+    pinned_with: tuple[str, ...] = ()
+    of_module: bool = False
     use: Use | None = None
     registered: Literal["parameter", "buffer"] | None = None
     marked: Mark | None = None

@@ -67,7 +67,8 @@ def _recompile(recompile: Recompile, facts: Facts) -> Recompile:
 
 
 def _advised(cause: Failure, facts: Facts) -> Failure:
-    known = replace(cause, pinned_by=cause.pinned_by or facts.pins.get(cause.source))
+    pin = cause if cause.pinned_by is not None else facts.pins.get(cause.source, cause)
+    known = replace(cause, pinned_by=pin.pinned_by, pinned_with=pin.pinned_with)
     return replace(cause, advice=advise(known, facts))
 
 

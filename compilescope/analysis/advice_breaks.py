@@ -75,7 +75,9 @@ def for_resumed(site: GraphBreak | None, facts: Facts) -> Advice | None:
     if site is None or site.kind in _FOR_GOOD:
         return None
     remedy = for_break(site, facts.config)
-    if remedy is None:
+    others = [for_break(other, facts.config) for other in facts.beside]
+    if remedy is None or any(other != remedy for other in others):
+        # Without this break the next one stops the function: nothing is gained by removing one.
         return None
     return Advice("resumed", {"place": f"{site.file}:{site.line}", "remedy": remedy.text})
 

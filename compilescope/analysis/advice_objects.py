@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.advising import Advice, about, of_adapter, place_of
+from compilescope.analysis.advising import Advice, about, of_adapter, place_of, value_of
+from compilescope.analysis.summary import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from compilescope.record import Failure
 
 _SHARED: Final = ("self", "fn", "args[0]")
+_ONE_KEY: Final = ("MISSING", "DICT_CONTAINS", "SET_CONTAINS")
+"""Guards that ask for one key, whatever else is there."""
 _ISOLATION: Final = (2, 13)
 """The first version in which a compiled callable can keep entries of its own."""
 _AS_NAMED: Final = (
@@ -26,7 +29,6 @@ _AS_NAMED: Final = (
     "subclass_metadata",
     "dim_marking",
     "list_length",
-    "dict_keys",
     "dict_order",
     "module_training",
     "attr_added",
@@ -42,15 +44,22 @@ _AS_NAMED: Final = (
 """Kinds for which one sentence of their own name fits whatever the facts."""
 
 
-def _tensor_type(cause: Failure, _: Facts) -> Advice:
-    return Advice("lora_rank") if of_adapter(cause) else about(cause, "tensor_type")
+def _tensor_type(cause: Failure, facts: Facts) -> Advice:
+    return Advice("lora_rank") if of_adapter(cause, facts) else about(cause, "tensor_type")
 
 
-def _requires_grad(cause: Failure, _: Facts) -> Advice:
-    if of_adapter(cause):
+def _requires_grad(cause: Failure, facts: Facts) -> Advice:
+    swapped = any(one.kind in ("tensor_type", "size") and of_adapter(one, facts) for one in facts.causes)
+    if swapped and of_adapter(cause, facts):
         return Advice("lora_rank")
     parameter = "Parameter" in (cause.expected_type, cause.actual_type) or cause.registered == "parameter"
-    return about(cause, "requires_grad_parameter" if parameter else "requires_grad")
+    if not parameter:
+        return about(cause, "requires_grad")
+    return about(cause, "requires_grad_parameter", all=listed(map(value_of, (cause.source, *cause.also))))
+
+
+def _dict_keys(cause: Failure, _: Facts) -> Advice:
+    return about(cause, "dict_key" if cause.guard_type in _ONE_KEY else "dict_keys")
 
 
 def _class(name: str) -> Callable[[Failure, Facts], Advice]:
@@ -86,6 +95,7 @@ RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {
     **{name: _named(name) for name in _AS_NAMED},
     "storage_offset": lambda cause, _: about(cause, "storage_offset", place=place_of(cause.where)),
     "requires_grad": _requires_grad,
+    "dict_keys": _dict_keys,
     "dict_length": _named("dict_keys"),
     "module_type": _class("module_type"),
     "type": _type,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.advising import Advice, about, of_adapter, place_of, quoted
+from compilescope.analysis.advising import Advice, about, compares, of_adapter, place_of, quoted
 from compilescope.analysis.facts import library_of
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ _SPEC: Final = (2, 13)
 
 
 def _size(cause: Failure, facts: Facts) -> Advice:
-    if (static := _static(cause)) is not None:
+    if (static := _static(cause, facts)) is not None:
         return static
     if cause.pinned_by is not None:
-        return about(cause, "pinned", place=place_of(cause.pinned_by), quoted=quoted(cause.pinned_by))
+        return _pinned(cause, facts)
     if cause.marked == "static":
         return about(cause, "marked_static")
     if cause.actual in _ZERO_ONE or cause.expected in _ZERO_ONE:
@@ -38,9 +38,9 @@ def _size(cause: Failure, facts: Facts) -> Advice:
     return Advice("dynamic_instead" if facts.dynamic is False else "dynamic", {"dims": _dims(cause, facts)})
 
 
-def _static(cause: Failure) -> Advice | None:
+def _static(cause: Failure, facts: Facts) -> Advice | None:
     """Return what helps where the tensor is one whose sizes Dynamo keeps static."""
-    if of_adapter(cause):
+    if of_adapter(cause, facts):
         return Advice("lora_rank")
     if cause.registered is not None or (cause.expected_type == "Parameter" and cause.part == "size"):
         return about(cause, "static_parameter")
@@ -48,10 +48,10 @@ def _static(cause: Failure) -> Advice | None:
 
 
 def _zero_one(cause: Failure, facts: Facts) -> Advice:
-    if (static := _static(cause)) is not None:
+    if (static := _static(cause, facts)) is not None:
         return static
     if cause.pinned_by is not None:
-        return about(cause, "pinned", place=place_of(cause.pinned_by), quoted=quoted(cause.pinned_by))
+        return _pinned(cause, facts)
     if _inside(cause):
         return about(cause, "zero_inside")
     freed = facts.frees_sizes and (facts.dynamic is True or cause.marked == "dynamic")
@@ -74,6 +74,17 @@ def _zero_one(cause: Failure, facts: Facts) -> Advice:
     return about(cause, "zero_one_branched" if facts.asked & {cause.source, *cause.also} else "zero_one", **words)
 
 
+def _pinned(cause: Failure, facts: Facts) -> Advice:
+    words = {"place": place_of(cause.pinned_by), "quoted": quoted(cause.pinned_by)}
+    along = {source for one in facts.causes for source in (one.source, *one.also)}
+    by_chance = [source for source in cause.pinned_with if source not in along]
+    if by_chance:
+        return about(cause, "pinned_by_chance", others=" and ".join(by_chance[:2]), size=cause.expected, **words)
+    if cause.expected in _ZERO_ONE or compares(cause.pinned_by):
+        return about(cause, "pinned_compared", **words)
+    return about(cause, "pinned", **words)
+
+
 def _inside(cause: Failure) -> bool:
     """Whether a size is 0 in another dimension than the first, so that the strides of the others follow from it."""
     dimension = _DIMENSION.search(cause.source)
@@ -92,7 +103,8 @@ def _dims(cause: Failure, facts: Facts) -> str:
     change = (cause.kind, cause.expected, cause.actual)
     others = [f.source for f in facts.causes if (f.kind, f.expected, f.actual) == change and f.part == cause.part]
     # Relations, and the tensors behind views, are seen to change along with a size; they are not what is marked.
-    sizes = {source for source in (*cause.also, *others) if _DIMENSION.search(source) and "._base" not in source}
+    equal = [source for group in facts.together if cause.source in group for source in group]
+    sizes = {s for s in (*cause.also, *others, *equal) if _DIMENSION.search(s) and "._base" not in s}
     sources = sorted({cause.source, *(source for source in sizes if ", " not in source)})
     if len(sources) == 1:
         return _THIS

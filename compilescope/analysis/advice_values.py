@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.advising import Advice, about, and_dynamic, place_of
+from compilescope.analysis.advising import Advice, about, and_dynamic, compares, place_of, quoted
 from compilescope.analysis.facts import library_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,13 @@ def _number(cause: Failure, facts: Facts) -> Advice:
 
 
 def _needed(cause: Failure) -> Advice | None:
-    if cause.pinned_by is None and cause.use != "constant":
+    if len(set(cause.symbols)) > 1:
+        # The number is dynamic already: what failed compares it with another.
+        return about(cause, "shape_relation", place=place_of(cause.where))
+    if cause.use == "branch" or (cause.pinned_by is None and cause.use != "constant"):
         return None
+    if cause.use is None and compares(cause.pinned_by):
+        return about(cause, "number_compared", place=place_of(cause.pinned_by), quoted=quoted(cause.pinned_by))
     return about(cause, "constant_expected", at="" if cause.pinned_by is None else f" at {place_of(cause.pinned_by)}")
 
 
@@ -60,7 +65,7 @@ def _any(cause: Failure, facts: Facts) -> Advice:
         return about(cause, "bool_expected")
     if "str" in types:
         return about(cause, "string_expected")
-    if types == {"int"} and cause.source.startswith("self."):
+    if types == {"int"} and cause.of_module:
         # Reached through the module, it stays a constant as the module's own do.
         return _module_int(cause, facts)
     if types and types <= set(_NUMBERS):
@@ -72,7 +77,7 @@ def _global(cause: Failure, facts: Facts) -> Advice:
     if "int" not in (cause.actual_type, cause.expected_type):
         return _any(cause, facts)
     if cause.use == "branch":
-        return about(cause, "side_expected")
+        return about(cause, "global_branched", and_dynamic=and_dynamic(facts))
     return _needed(cause) or about(cause, "global_number", and_dynamic=and_dynamic(facts))
 
 
@@ -81,7 +86,9 @@ def _closure(cause: Failure, facts: Facts) -> Advice:
 
 
 def _none(cause: Failure, _: Facts) -> Advice:
-    return about(cause, "optional_part" if cause.holder == "module" else "optional_argument")
+    if cause.holder == "module":
+        return about(cause, "optional_part")
+    return about(cause, "optional_argument", for_mask=" (a mask may be all true)" * ("mask" in cause.source))
 
 
 RULES: Final[Mapping[str, Callable[[Failure, Facts], Advice]]] = {

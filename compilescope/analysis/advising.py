@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -44,14 +45,38 @@ def about(cause: Failure, name: str, **words: str) -> Advice:
     return Advice(name, {"source": value_of(cause.source), **words})
 
 
-def of_adapter(cause: Failure) -> bool:
-    """Whether a Parameter is that of a LoRA adapter, which peft replaces where adapters are swapped."""
-    return _ADAPTER.search(cause.source) is not None and "Parameter" in (cause.expected_type, cause.actual_type)
+def of_adapter(cause: Failure, facts: Facts) -> bool:
+    """Whether a Parameter is that of a LoRA adapter in a model of diffusers, which can swap adapters in place."""
+    parameter = "Parameter" in (cause.expected_type, cause.actual_type)
+    return facts.library == "diffusers" and parameter and _ADAPTER.search(cause.source) is not None
 
 
 def place_of(where: Location | None) -> str:
     """Return a line in short: ``model.py:12``; ``the traced code`` where it is not known."""
     return "the traced code" if where is None else f"{where.file}:{where.line}"
+
+
+def compares(where: Location | None) -> bool:
+    """Whether a line asks if two values are equal, or branches: a number that it pinned gave one of two answers then.
+
+    Not where the line also makes a text of a number or looks it up, for which every value is another.
+    """
+    text = ((where.text if where is not None else None) or "").strip()
+    # The head of a block is a line without its block.
+    lines = (text, f"{text}\n pass", f"if True: pass\n{text}\n pass")
+    nodes = next((found for line in lines if (found := _nodes(line))), [])
+    operators = [op for node in nodes if isinstance(node, ast.Compare) for op in node.ops]
+    if any(isinstance(node, ast.JoinedStr | ast.In | ast.NotIn) for node in (*nodes, *operators)):
+        return False
+    branches = text.startswith(("if ", "elif ", "while ", "assert ")) or any(isinstance(n, ast.IfExp) for n in nodes)
+    return branches or any(isinstance(op, ast.Eq | ast.NotEq) for op in operators)
+
+
+def _nodes(text: str) -> list[ast.AST]:
+    try:
+        return list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return []
 
 
 def quoted(where: Location | None) -> str:

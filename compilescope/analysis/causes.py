@@ -39,9 +39,12 @@ def explain_entry(entry: EntryMiss) -> EntryMiss:
 def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
     sized = {value_of(name): name for f in failing if _is_of_shape(f) for name in (f.source, *f.symbols)}
     reshaped = {value_of(f.source): f for f in failing if f.part in ("rank", "memory_format")}
+    retyped = {f.source for f in failing if f.kind == "tensor_type" and f.consequence_of is None}
     marked: list[Failure] = []
     for failure in failing:
         cause = failure.consequence_of or _follows_form(failure, reshaped)
+        if cause is None and failure.kind == "dispatch_keys" and failure.source in retyped:
+            cause = failure.source
         if cause is None and failure.part == "dense_stride":
             # The strides of a contiguous tensor are what its sizes make them: where those fail, these do.
             cause = sized.get(value_of(failure.source))
@@ -78,9 +81,7 @@ def explain_recompile(recompile: Recompile) -> Recompile:
     known = {identity: _known(identity, changes) for identity in changes}
     # Among equals the one that was used last: what changed since then is what the user did.
     index = {entry.id: (entry.recency or 0, -number) for number, entry in enumerate(entries)}
-    closest = min(
-        changes, key=lambda identity: (*_distance(changes[identity], known[identity]), index[identity])
-    )
+    closest = min(changes, key=lambda identity: (*_distance(changes[identity], known[identity]), index[identity]))
     served = _is_concurrent(changes[closest])
     confirmed = {entry.id for entry in entries if entry.confirmed}
     return replace(
@@ -150,10 +151,17 @@ def _alternatives(closest: str, changes: Mapping[str, tuple[Failure, ...]], conf
     for identity, of_entry in reversed(list(changes.items())):
         signature = _signature(of_entry)
         near = len(of_entry) == 1 or len(of_entry) == len(changes[closest])
+        near = near and not _is_older_static(of_entry, changes[closest])
         if near and identity in confirmed and signature not in told:
             told.add(signature)
             found.append(identity)
     return tuple(found)
+
+
+def _is_older_static(changes: Sequence[Failure], closest: Sequence[Failure]) -> bool:
+    """Whether an entry is off by a static size that bars the closest entry too, where it is dynamic already."""
+    dynamic = {change.source for change in closest if _is_of_shape(change) and change.kind != "size"}
+    return all(change.kind == "size" and dynamic & {change.source, *change.also} for change in changes)
 
 
 def _signature(changes: Sequence[Failure]) -> frozenset[tuple[str, str]]:

@@ -26,6 +26,7 @@ _INDEX: Final = re.compile(r"\[\d+\]|(?<=\.)\d+(?=\.|$)")
 _DIRECT: Final = ("zero_one", "divisibility", "size")
 _RELATIONS: Final = ("duck_size", "shape_relation", "bound")
 _CLASSES: Final = ("module_type", "type", "tensor_type", "object_id", "function_id")
+_AROUND: Final = ("global_state", "torch_function_mode", "default_device")
 _TENSOR_WIDE: Final = ("dtype", "device", "requires_grad")
 
 Key = tuple[object, ...]
@@ -148,11 +149,13 @@ def is_shape_only(changes: Iterable[Failure]) -> bool:
 def decisive_first(changes: Sequence[Failure]) -> tuple[Failure, ...]:
     """Put what general shapes would not have avoided before what they would, and bounds, which say least, last.
 
-    Of the former another class comes first: modules of another class tend to differ in a flag beside it, too.
+    Of the former what surrounds the call comes first, which changes tensors too, and then another class: modules of
+    another class tend to differ in a flag beside it.
     """
-    rank: Callable[[Failure], tuple[bool, bool, bool]] = lambda change: (  # noqa: E731 (a sort key with its type)
+    rank: Callable[[Failure], tuple[bool, ...]] = lambda change: (  # noqa: E731 (a sort key with its type)
         _family(change) == SHAPE,
         change.kind == "bound",
+        change.kind not in _AROUND,
         change.kind not in ("module_type", "type", "tensor_type"),
     )
     return tuple(sorted(changes, key=rank))

@@ -32,8 +32,10 @@ class Facts:
         asked: sources of which the traced code is known to ask something: a bound, a remainder, a relation.
         library: the library that the code object belongs to, one of :data:`LIBRARIES`; None for another's.
         owners: classes that a shared code object ran for.
-        pins: the lines that pin sizes of this code object, by source, as far as any of its entries knows them.
+        pins: failures that know the line that pins their size, by source, of any entry of this code object.
+        together: sizes of this code object that changed together in some recompile, and so are equal.
         resumes: the graph break after which the code object goes on, where it is a resume function.
+        beside: other graph breaks in the same function, which keep it from being one graph as well.
     """
 
     torch: tuple[int, int]
@@ -44,8 +46,10 @@ class Facts:
     asked: frozenset[str] = frozenset()
     library: str | None = None
     owners: tuple[str, ...] = ()
-    pins: Mapping[str, Location] = field(default_factory=dict)
+    pins: Mapping[str, Failure] = field(default_factory=dict)
+    together: tuple[frozenset[str], ...] = ()
     resumes: GraphBreak | None = None
+    beside: tuple[GraphBreak, ...] = ()
 
     @property
     def frees_sizes(self) -> bool:
@@ -63,6 +67,7 @@ def facts_of(recording: Recording, compilation: Compilation) -> Facts:
     codes = {code.id: code for code in recording.code_objects}
     code = codes.get(compilation.code)
     owners = () if code is None or code.owner is None else tuple(code.owner.split(", "))
+    resumes = None if code is None else _break_before(code, codes, recording)
     return Facts(
         torch=_version(recording.meta.torch),
         dynamic=compilation.dynamic,
@@ -73,18 +78,29 @@ def facts_of(recording: Recording, compilation: Compilation) -> Facts:
         library=None if code is None else library_of(code.file),
         owners=owners,
         pins=dict(_pins(recording, compilation.code)),
-        resumes=None if code is None else _break_before(code, codes, recording),
+        together=tuple(_together(recording, compilation.code)),
+        resumes=resumes,
+        beside=() if resumes is None else tuple(_beside(resumes, codes, recording)),
     )
 
 
-def _pins(recording: Recording, code: str) -> Iterator[tuple[str, Location]]:
+def _together(recording: Recording, code: str) -> Iterator[frozenset[str]]:
+    """Yield the sizes that one change was seen at: they are equal, so that they can only be marked together."""
+    for compilation in recording.compilations:
+        if compilation.code == code and compilation.recompile is not None:
+            for cause in compilation.recompile.causes:
+                if cause.also and KINDS[cause.kind or "unknown"].family == SHAPE:
+                    yield frozenset((cause.source, *cause.also))
+
+
+def _pins(recording: Recording, code: str) -> Iterator[tuple[str, Failure]]:
     """Yield what any entry knows: a size is pinned by a line only once it is dynamic, so the first does not say it."""
     for compilation in recording.compilations:
         if compilation.code == code and compilation.recompile is not None:
             for entry in compilation.recompile.entries:
                 for failure in entry.failing:
                     if failure.pinned_by is not None:
-                        yield failure.source, failure.pinned_by
+                        yield failure.source, failure
 
 
 def library_of(place: str | Location | None) -> str | None:
@@ -129,6 +145,14 @@ def _break_before(code: CodeObject, codes: Mapping[str, CodeObject], recording: 
     own = [site for site in recording.graph_breaks if site.code in parents]
     at_line = [site for site in own if line is not None and site.line == int(line[1])]
     return at_line[0] if at_line else own[0] if len(own) == 1 else None
+
+
+def _beside(site: GraphBreak, codes: Mapping[str, CodeObject], recording: Recording) -> Iterator[GraphBreak]:
+    """Yield the other breaks of the function that a break stands in, its resume functions included."""
+    for other in recording.graph_breaks:
+        within = {other.code, *(_ancestors(codes[other.code], codes) if other.code in codes else ())}
+        if other != site and other.file == site.file and site.code in within:
+            yield other
 
 
 def _ancestors(code: CodeObject, codes: Mapping[str, CodeObject]) -> set[str]:

@@ -38,6 +38,15 @@ SHAPES: Final = {
         "ConstraintViolationError; do that outside the compiled code and pass the result in, "
         "or expect one graph for each size"
     ),
+    "pinned_compared": (
+        "expected: {place} decides by this size{quoted}, so there is one graph for each answer, whatever is set; "
+        "decide outside the compiled code and pass the result in, or keep to one answer"
+    ),
+    "pinned_by_chance": (
+        "{place} fixes {others}{quoted}, which was {size} too and so shares a symbol with this size by chance: call "
+        "torch._dynamo.mark_dynamic on this dimension, or set torch.fx.experimental._config.use_duck_shape = False, "
+        "before the first call"
+    ),
     "pinned_somewhere": (
         "it was compiled with dynamic=True, and some line fixed this size nevertheless: TORCH_LOGS=dynamic names it "
         "(eval ... == {expected}); do what it does outside the compiled code, or expect one graph for each size"
@@ -108,7 +117,7 @@ TENSORS: Final = {
     ),
     "requires_grad_parameter": (
         "expected: one graph for each choice of trained parameters; "
-        "call requires_grad_() on {source} before the first compiled call to need only one"
+        "call requires_grad_() on {all} before the first compiled call to need only one"
     ),
     "inference_tensor": "make all inputs under inference_mode, or none",
     "dispatch_keys": ("call resolve_conj() or resolve_neg() on {source}, or leave the mode before the compiled call"),
@@ -118,7 +127,7 @@ TENSORS: Final = {
 }
 
 VALUES: Final = {
-    "number": "compile with dynamic=True, or pass {source} as a tensor",
+    "number": "pass {source} as a tensor, or compile with dynamic=True, which makes sizes dynamic too",
     "number_unread": (
         "compile with dynamic=True; where the code only calculates with {source}, a tensor does as well "
         "(where it branches on it, a tensor breaks the graph)"
@@ -132,8 +141,12 @@ VALUES: Final = {
         "expected: one graph for each side of the branch on {source}; as a tensor or a buffer it would break the graph"
     ),
     "constant_expected": (
-        "expected: one graph for each value, since the code needs {source} itself{at} (a loop, an index, a text): "
-        "neither dynamic=True nor a tensor helps"
+        "expected: one graph for each value, since the code needs {source} itself{at} (a loop, an index, a lookup, "
+        "a text): neither dynamic=True nor a tensor helps"
+    ),
+    "number_compared": (
+        "expected: {place} decides by {source}{quoted}, so there is one graph for each answer; "
+        "as a tensor or a buffer it would break the graph"
     ),
     "number_type": "pass {source} as one type of number in every call, for example float({source})",
     "bool_expected": (
@@ -142,9 +155,7 @@ VALUES: Final = {
     ),
     "string_expected": "expected: one graph for each value of {source}; keep free-form strings off the compiled path",
     "value_expected": "expected: one graph for each value of {source}",
-    "optional_argument": (
-        "give {source} a value in every call (a mask may be all true), or expect one graph with it and one without"
-    ),
+    "optional_argument": ("give {source} a value in every call{for_mask}, or expect one graph with it and one without"),
     "optional_part": "expected: one graph for modules with {source} and one for those without",
     "learning_rate": (
         "make the learning rate a tensor: lr=torch.tensor(...); Adam and its kind also need capturable=True under "
@@ -156,7 +167,13 @@ VALUES: Final = {
 }
 
 OBJECTS: Final = {
-    "list_length": "pad {source} to one length or stack it into one tensor, or expect one graph for each length",
+    "list_length": (
+        "give {source} one length in every call (pad it, or stack its tensors into one), "
+        "or expect one graph for each length"
+    ),
+    "dict_key": (
+        "pass {source} with this key in every call, or without it, or expect one graph with the key and one without"
+    ),
     "dict_keys": "pass {source} with the same keys in every call, or expect one graph for each set of keys",
     "dict_order": "build {source} in one order",
     "module_type": (
@@ -198,7 +215,11 @@ ATTRIBUTES: Final = {
     "module_training": (
         "expected: one graph for each mode; call eval() before the first compiled call if only inference is meant"
     ),
-    "attr_added": "set {source} before the first compiled call",
+    "attr_added": "set {source}, or run what sets it (a hook, a scheduler), before the first compiled call",
+    "global_branched": (
+        "expected: one graph for each value of {source}; pass it as an argument{and_dynamic}, and there is one for "
+        "each side of the branch; as a tensor or a buffer it would break the graph"
+    ),
     "global_number": "pass {source} as an argument{and_dynamic}, or make it a tensor",
     "global_state": "set {source} once, before the first compiled call, and run every call under it",
     "torch_function_mode": "enter the same modes around every compiled call",

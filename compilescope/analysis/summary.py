@@ -171,7 +171,9 @@ def _nothing_alarms(recording: Recording) -> Iterator[Alarm]:
         return
     attempts = [c for c in recording.compilations if c.outcome != "empty"]
     if not attempts:
-        yield Alarm("nothing_compiled", "NOTHING WAS COMPILED: no frame that has anything to compile was seen.")
+        ran = listed(fallback.kind for fallback in recording.fallbacks)
+        why = f"what was called ran eagerly ({ran})" if ran else "no frame that has anything to compile was seen"
+        yield Alarm("nothing_compiled", f"NOTHING WAS COMPILED: {why}.")
         return
     error = next((c.error for c in attempts if c.error is not None), None)
     why = f" First error: {error.type}: {gist(error.message)}" if error else ""
@@ -185,7 +187,7 @@ def _limit_alarms(recording: Recording) -> Iterator[Alarm]:
     codes = list(dict.fromkeys([*refused, *(f.code for f in eager)]))
     if not codes:
         return
-    limits = {c.limit for c in recording.compilations if met_limit(c)} - {None}
+    limits = {c.limit for c in recording.compilations if met_limit(c) and c.limit is not None}
     known = f" ({listing(map(str, sorted(limits)))})" if limits else ""
     text = f"The recompile limit{known} was hit by {listed(names.get(code, code) for code in codes)}"
     if eager:

@@ -123,8 +123,9 @@ class Asked:
             "guard_type": self.guard_type,
             "holder": expressions.holder(self.source, self.frame.scope, self.frame.code),
             "actual_type": describe.type_name(self.value),
-            "pinned_by": self.frame.places.pin(self.source),
+            "of_module": expressions.in_module(self.source, self.frame.scope),
             "raised": self.raised,
+            **self.frame.places.pin(self.source),
         }
         return Failure(expected=expected, actual=actual, **(derived | facts))
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _FEW: Final = 8
 # The names of submodules are mostly numbers: how many there are says more.
 _SUBMODULES: Final = "._modules"
+# Guards that ask for one key, whatever else is there.
+_ONE_KEY: Final = ("MISSING", "DICT_CONTAINS", "SET_CONTAINS")
 
 
 def changed(asked: Asked, length: str | None = None, *, key: str | None = None, absent: bool = False) -> Failure:
@@ -52,9 +54,8 @@ def _members(asked: Asked, was: Sequence[str], now: Sequence[str]) -> Failure:
     if isinstance(asked.value, dict):
         if not went and not came:
             return asked.failure(_keys(was), _keys(now), part="order", guard=f"{asked.name} has its keys in this order")
-        return asked.failure(
-            _delta(went, came), _delta(came, went), part="keys", guard=f"{asked.name} has the keys it was compiled with"
-        )
+        whole = {} if asked.guard_type in _ONE_KEY else {"guard": f"{asked.name} has the keys it was compiled with"}
+        return asked.failure(_delta(went, came), _delta(came, went), part="keys", **whole)
     if max(len(was), len(now)) > _FEW:
         return asked.failure(_delta(went, came, "member"), _delta(came, went, "member"), part="members")
     expected = asked.was.text if asked.was is not None else _delta(went, came, "member")

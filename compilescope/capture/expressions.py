@@ -202,6 +202,18 @@ def holder(source: str, scope: dict[str, Any], code: CodeType) -> str | None:
             return None
 
 
+def in_module(source: str, scope: dict[str, Any]) -> bool:
+    """Whether a source is reached through an ``nn.Module``, as ``L['self'].config.scale`` of a model is."""
+    if compiled(source) is None:
+        return False
+    node = ast.parse(source, mode="eval").body
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+        if isinstance(evaluate_or_none(ast.unparse(node), scope), torch.nn.Module):
+            return True
+    return False
+
+
 def _holder_value(owner: ast.expr, scope: dict[str, Any]) -> str | None:
     try:
         held_by = evaluate(ast.unparse(owner), scope)

@@ -11,15 +11,14 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from compilescope.capture import _torch_places, expressions, resume_lines
+from compilescope.capture import _torch_places, describe, expressions, resume_lines
 from compilescope.capture.places import KEPT_AS, NOWHERE, Frames, Place, choose, kept
-from compilescope.capture.size_pins import size_pins
+from compilescope.capture.size_pins import Pin, size_pins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from compilescope.capture.resume_lines import ResumeLines
-    from compilescope.record import Location
 
 _PROPERTIES: Final = (".size()", ".stride()", ".storage_offset()", "._base")
 _TENSOR_GUARD: Final = "TENSOR_MATCH"
@@ -41,7 +40,7 @@ class GuardPlaces:
     _texts: dict[str, Frames] = field(default_factory=dict)
     _sources: dict[str, dict[str, Frames]] = field(default_factory=dict)
     _shapes: dict[str, list[_Side]] = field(default_factory=dict)
-    _pins: dict[str, Location] = field(default_factory=dict)
+    _pins: dict[str, Pin] = field(default_factory=dict)
 
     def guard(self, source: str, guard_type: str, text: str = "") -> Place:
         """Return the place of a leaf guard.
@@ -58,13 +57,16 @@ class GuardPlaces:
             found = made.get(guard_type) or next(iter(made.values()), NOWHERE)
         return found.describe()
 
-    def pin(self, source: str) -> Location | None:
-        """Return the line that needed a size or a number as a constant, so that no setting makes it dynamic.
+    def pin(self, source: str) -> dict[str, Any]:
+        """Return what a failure says of the line that needed its size or number as a constant; empty without one.
 
         Args:
             source: as Dynamo writes it, such as ``L['x'].size()[0]``.
         """
-        return self._pins.get(source)
+        pin = self._pins.get(source)
+        if pin is None:
+            return {}
+        return {"pinned_by": pin.where, "pinned_with": tuple(map(describe.source, pin.shared))}
 
     def shape(self, text: str, *, upper: bool = False) -> Place:
         """Return the place of a shape guard, such as ``2 <= L['x'].size()[0]  # y = x + 1  # a.py:3 in f``.

@@ -143,12 +143,15 @@ def _of_size(asked: Asked, difference: tensors.Difference) -> dict[str, object]:
         return {}
     pin = asked.frame.places.pin(f"{asked.source}{difference.suffix}")
     # What the user has to change is the line that needs the size as a constant, not the first that reads the tensor.
-    placed = {} if pin is None else {"where": pin, "torch_where": None}
-    return placed | {
-        "pinned_by": pin,
-        "marked": mark_of(asked.value, int(difference.suffix.rpartition("[")[2].rstrip("]"))),
-        "registered": registered_as(asked.source),
-    }
+    placed = {"where": pin["pinned_by"], "torch_where": None} if pin else {}
+    return (
+        placed
+        | pin
+        | {
+            "marked": mark_of(asked.value, int(difference.suffix.rpartition("[")[2].rstrip("]"))),
+            "registered": registered_as(asked.source),
+        }
+    )
 
 
 def _type(asked: Asked) -> Iterator[Failure]:

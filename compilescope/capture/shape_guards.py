@@ -241,7 +241,7 @@ class _Failed:
     def _of_one_size(self, operand: Operand) -> dict[str, Any]:
         """Return what advice on a size needs to know: what pinned it, how it is marked, what holds the tensor."""
         text = operand.symbol.text
-        found: dict[str, Any] = {"pinned_by": self.frame.places.pin(text)}
+        found = self.frame.places.pin(text)
         tensor, dot, index = text.rpartition(".size()[")
         if dot:
             found["marked"] = mark_of(self._value(tensor), int(index.rstrip("]")))

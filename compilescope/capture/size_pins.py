@@ -7,6 +7,7 @@ the symbol is replaced by the number, and the environment keeps the line that as
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from compilescope.capture import _torch_shapes, describe
@@ -17,13 +18,26 @@ if TYPE_CHECKING:
     from compilescope.record import Location
 
 
-def size_pins(environment: Any, lines: ResumeLines | None = None) -> dict[str, Location]:  # noqa: ANN401 (a ShapeEnv)
-    """Return the line that pinned each size or number that began as a symbol, by source.
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What pinned a size.
+
+    Attributes:
+        where: the line that needed it as a constant.
+        shared: the other sources of its symbol, which may be what the line read: equal sizes begin as one symbol.
+    """
+
+    where: Location
+    shared: tuple[str, ...] = ()
+
+
+def size_pins(environment: Any, lines: ResumeLines | None = None) -> dict[str, Pin]:  # noqa: ANN401 (a ShapeEnv)
+    """Return what pinned each size or number that began as a symbol, by source.
 
     Call it when a frame has been compiled, with the shape environment of its output graph. The answer is
     plain data, keyed by the source as Dynamo writes it: ``L['x'].size()[0]``.
     """
-    found: dict[str, Location] = {}
+    found: dict[str, Pin] = {}
     for sources, place in _torch_shapes.specialised(environment):
         if place is None:
             continue
@@ -31,5 +45,5 @@ def size_pins(environment: Any, lines: ResumeLines | None = None) -> dict[str, L
         if where is None and text is not None:
             where = describe.location_in(f"# {text}")
         if where is not None:
-            found |= dict.fromkeys(sources, where)
+            found |= {one: Pin(where, tuple(other for other in sources if other != one)) for one in sources}
     return found

@@ -125,7 +125,7 @@ def _keys(expected: Expected, actual: torch.Tensor) -> Iterator[Difference]:
     if _devices(expected.keys) != _devices(have):
         yield Difference("device", ".device", _devices(expected.keys), str(actual.device))
     elif not _is_inference(lost | gained):
-        yield Difference("dispatch_keys", "", _list(expected.keys), _list(have))
+        yield Difference("dispatch_keys", "", _list(lost), _list(gained))
     elif _is_mode_alone(lost, gained, actual):
         mode = torch.is_inference_mode_enabled()
         yield Difference("inference_mode", "", str(not mode), str(mode))

@@ -136,15 +136,29 @@ def _use_in(parent: ast.AST, child: ast.AST) -> Use | None:
             return "constant"
         case ast.Call(func=ast.Name(id=name)) if name in _NEEDING:
             return "constant"
+        case ast.Compare() if _is_looked_up(parent, child):
+            return "constant"
         case ast.Subscript(value=base, slice=index) if index is child and isinstance(base, _LITERALS):
             return "constant"
-        case ast.BinOp(left=left, right=right) if any(isinstance(side, _LITERALS) for side in (left, right)):
-            return "constant"
-        case ast.BinOp(left=ast.Constant(value=str())):
+        case ast.BinOp(left=left, right=right) if _is_of_text(left) or any(map(_is_literal, (left, right))):
             return "constant"
         case ast.AugAssign():
             return "arithmetic"
     return None
+
+
+def _is_looked_up(test: ast.Compare, child: ast.AST) -> bool:
+    """Whether a value is asked to be in a container that is not written out there."""
+    contained = any(isinstance(op, ast.In | ast.NotIn) for op in test.ops)
+    return contained and test.left is child and not _is_literal(test.comparators[0])
+
+
+def _is_literal(node: ast.AST) -> bool:
+    return isinstance(node, _LITERALS)
+
+
+def _is_of_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_constant(operation: ast.BinOp | ast.Compare, child: ast.AST) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.kinds import KINDS
-from compilescope.analysis.summary import NAMES_SHOWN, display_names, gist, totals
+from compilescope.analysis.summary import NAMES_SHOWN, display_names, gist, listed
 from compilescope.render.grouping import causes_of
 from compilescope.render.text_screen import Block, Line, Section, styled
 from compilescope.render.words import clip_path, place, plain
@@ -15,7 +15,7 @@ from compilescope.storage import merge_breaks
 from compilescope.wording import count
 
 if TYPE_CHECKING:
-    from compilescope.record import Fallback, GraphBreak, Recording, Target, TargetStatus
+    from compilescope.record import CodeObject, Fallback, GraphBreak, Recording, Target, TargetStatus
 
 _EXPLAINED: Final = 2
 _PATH: Final = 40
@@ -83,8 +83,15 @@ def _break(site: GraphBreak, *, full: bool) -> Line:
 def fallbacks_section(recording: Recording, *, every: bool) -> Section:
     """Return what ran outside any graph; with ``every``, details in full."""
     names = display_names(recording)
+    # Whose calls of a shared wrapper ran eagerly is not counted: so none of those that share it is named as the one.
+    names |= {code.id: _of_many(code) for code in recording.code_objects if code.owner and ", " in code.owner}
     order = sorted(recording.fallbacks, key=lambda fallback: -(fallback.calls or 0))
     return Section("Eager fallbacks", "fallback", tuple(Block((_fallback(one, names, full=every),)) for one in order))
+
+
+def _of_many(code: CodeObject) -> str:
+    owners = (code.owner or "").split(", ")
+    return f"{code.qualname.partition('.<locals>')[0]}, shared by {listed(owners)}"
 
 
 def _fallback(fallback: Fallback, names: dict[str, str], *, full: bool) -> Line:
@@ -102,7 +109,7 @@ def _fallback(fallback: Fallback, names: dict[str, str], *, full: bool) -> Line:
 
 def next_line(recording: Recording, *, verbose: bool) -> tuple[Line, ...]:
     """Return what to do next: one line, or none where there is nothing to look into."""
-    if totals(recording).compiled == 0 and not recording.compilations:
+    if not recording.compilations and not recording.fallbacks:
         hint = "Is the compiled callable called, and are TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE unset?"
         return (styled(("Next: ", "bold"), hint, hang=6),)
     kinds = Counter(cause.kind for c in recording.recompiles for cause in causes_of(c.recompile) if cause.kind in KINDS)

@@ -137,7 +137,12 @@ def _shared(names: Mapping[str, str]) -> list[str]:
 
 def is_relation(source: str, expected: str) -> bool:
     """Whether what was expected names every guarded value itself: ``a == 1 + b``."""
-    return bool(source) and all(name in expected for name in source.split(_BETWEEN))
+    return bool(source) and all(_names(expected, name) for name in source.split(_BETWEEN))
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text holds a name as a word of its own, and not as part of a word or in quotes."""
+    return re.search(rf"(?<![\w'\".]){re.escape(name)}(?![\w'\"])", text) is not None
 
 
 def values_alone(expected: str, actual: str) -> str:

@@ -169,6 +169,25 @@ def number_is_calculated_with_and_constant(*, followed: bool) -> object:
     return given(scaled, values)
 
 
+def number_is_last(image: Tensor, step: int) -> Tensor:
+    last = halved(step) == 2
+    return image.sin() if last else image.cos()
+
+
+def halved(step: int) -> int:
+    return step // 1
+
+
+@cures("number_compared")
+def number_is_compared_after_a_call(*, followed: bool) -> object:
+    return given(number_is_last, (2, 2) if followed else (2, 3), dynamic=True)
+
+
+@wrong("number_compared")
+def number_is_compared_nowhere(*, followed: bool) -> object:
+    return given(scaled, (2.5, 2) if followed else (2.5, 3), dynamic=True)
+
+
 @cures("number_type")
 def int_then_float(*, followed: bool) -> object:
     return given(scaled, (2.0, 3.5) if followed else (2, 3.5), dynamic=True)
@@ -431,6 +450,31 @@ MODE = 0
 
 def moded(image: Tensor) -> Tensor:
     return image.sin() if MODE == 0 else image.cos()
+
+
+def moded_by_argument(image: Tensor, mode: int) -> Tensor:
+    return image * 2 if mode == 0 else image * 3
+
+
+@cures("global_branched")
+def global_int_is_branched_on(*, followed: bool) -> object:
+    global MODE  # noqa: PLW0603 (that is the point)
+    if followed:
+        return given(moded_by_argument, (3, 4, 5), dynamic=True)
+    compiled = torch.compile(moded, backend="eager", dynamic=True)
+    out = []
+    for mode in (3, 4, 5):
+        MODE = mode
+        out.append(compiled(IMAGE))
+    return out
+
+
+@wrong("global_branched")
+def global_int_is_the_same_and_the_image_grows(*, followed: bool) -> object:
+    images = [torch.ones(size) for size in (4, 6)]
+    if followed:
+        return calls(moded_by_argument, [(image, 3) for image in images])
+    return calls(moded, [(image,) for image in images])
 
 
 @wrong("global_number")

@@ -40,10 +40,30 @@ def with_text(inputs: dict[str, Tensor]) -> Tensor:
     return inputs["image"] + inputs["text"] if "text" in inputs else inputs["image"] * 2
 
 
-@cures("dict_keys")
+@cures("dict_key")
 def key_comes_along(*, followed: bool) -> object:
     full = {"image": torch.ones(4), "text": torch.zeros(4)}
     return calls(with_text, [(full if followed else {"image": torch.ones(4)},), (full,)])
+
+
+def summed_up(inputs: dict[str, Tensor]) -> Tensor:
+    total = torch.zeros(4)
+    for value in inputs.values():
+        total = total + value
+    return total
+
+
+@cures("dict_keys")
+def every_key_is_read(*, followed: bool) -> object:
+    full = {"image": torch.ones(4), "text": torch.ones(4)}
+    return calls(summed_up, [(full if followed else {"image": torch.ones(4)},), (full,)])
+
+
+@wrong("dict_key")
+def every_key_is_read_and_one_of_two_given(*, followed: bool) -> object:
+    full = {"image": torch.ones(4), "text": torch.ones(4), "style": torch.ones(4)}
+    first = {"image": torch.ones(4)} | ({"text": torch.ones(4)} if followed else {})
+    return calls(summed_up, [(first,), (full,)])
 
 
 @wrong("dict_keys")

@@ -7,7 +7,7 @@ import functools
 import os
 import shutil
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
@@ -161,9 +161,12 @@ class Adapted(nn.Module):
 @cures("lora_rank")
 def adapters_of_two_ranks(*, followed: bool) -> object:
     """What enable_lora_hotswap(target_rank=8) does is to pad every adapter to that rank."""
-    layers = [Adapted(8 if followed else rank).eval() for rank in (4, 8)]
+    attention: Any = pytest.importorskip("diffusers.models.attention")
+    blocks = [attention.FeedForward(3).eval() for _ in range(2)]
+    for block, rank in zip(blocks, (4, 8), strict=True):
+        block.net[2] = nn.Sequential(nn.Linear(12, 3), Adapted(8 if followed else rank)).eval()
     with torch.no_grad():
-        return [torch.compile(layer, backend="eager", dynamic=True)(torch.ones(2, 3)) for layer in layers]
+        return [torch.compile(b.forward, backend="eager", dynamic=True)(torch.ones(2, 3)) for b in blocks]
 
 
 @wrong("lora_rank")
@@ -181,7 +184,19 @@ def rows_are_looked_up(*, followed: bool) -> object:
     return calls(looked_up, [(image,) for image in images], dynamic=True)
 
 
+def compared(image: Tensor) -> Tensor:
+    if image.shape[0] == 4:
+        return image * 2
+    return image * 3
+
+
+@cures("pinned_compared")
+def rows_are_compared(*, followed: bool) -> object:
+    return calls(compared, [(torch.ones(rows, 3),) for rows in ((4, 4) if followed else (4, 6))], dynamic=True)
+
+
 @wrong("pinned")
+@wrong("pinned_compared")
 def rows_are_only_calculated_with(*, followed: bool) -> object:
     def scaled(image: Tensor) -> Tensor:
         return image * image.shape[0]
@@ -193,6 +208,27 @@ def rows_are_only_calculated_with(*, followed: bool) -> object:
     if followed:
         return calls(scaled_by, [(image, torch.tensor(image.shape[0])) for image in images])
     return calls(scaled, [(image,) for image in images])
+
+
+def joined(image: Tensor, text: Tensor) -> Tensor:
+    return image.sum(dim=1) * 2 + torch.nn.functional.linear(text, torch.ones(1, 5)).sum()
+
+
+@cures("pinned_by_chance")
+def columns_are_as_many_as_the_features_of_the_text(*, followed: bool) -> object:
+    pairs = [(torch.ones(3, columns), torch.ones(2, 5)) for columns in (5, 7)]
+    with shape_config.patch(use_duck_shape=not followed):
+        return calls(joined, pairs, dynamic=True)
+
+
+@wrong("pinned_by_chance")
+def columns_are_looked_up_and_as_many_as_others(*, followed: bool) -> object:
+    def both(image: Tensor, other: Tensor) -> Tensor:
+        return image * SLOTS.get(image.shape[0], 0) + other
+
+    pairs = [(torch.ones(rows, 3), torch.ones(rows, 3)) for rows in (4, 6)]
+    with shape_config.patch(use_duck_shape=not followed):
+        return calls(both, pairs, dynamic=True)
 
 
 @cures("marked_static")

@@ -69,6 +69,69 @@ def test_size_under_dynamic_true_is_pinned_though_nobody_saw_where() -> None:
     assert name(cause("size"), dynamic=False) == "dynamic_instead"
 
 
+def test_adapters_are_swapped_in_place_by_diffusers_alone() -> None:
+    rank = cause("size", "self.lora_A['d'].weight.size()[0]", expected_type="Parameter")
+    assert name(rank, library="diffusers") == "lora_rank"
+    assert name(rank, library="transformers") == "static_parameter"
+    switched = cause("requires_grad", "self.lora_A['d'].weight.requires_grad", expected_type="Parameter")
+    assert name(switched, library="diffusers") == "requires_grad_parameter"
+    assert name(switched, library="diffusers", causes=(rank, switched)) == "lora_rank"
+
+
+def test_parameters_that_change_together_are_all_named() -> None:
+    unfrozen = cause(
+        "requires_grad", "self.bias.requires_grad", also=("self.weight.requires_grad",), expected_type="Parameter"
+    )
+    assert "requires_grad_() on self.bias, self.weight before" in advise(unfrozen, facts())
+
+
+def test_dimensions_that_were_equal_before_are_marked_together() -> None:
+    one = cause("zero_one", expected=">= 2", actual="1")
+    equal = (frozenset({"image.size()[0]", "text.size()[0]"}),)
+    assert "all of them: image.size()[0], text.size()[0]" in advise(one, facts(together=equal))
+    assert "on this dimension" in advise(one, facts())
+
+
+def test_size_that_shares_a_symbol_with_what_a_line_fixes_is_not_said_to_be_fixed() -> None:
+    line = Location(file="m.py", line=3, text="key = linear(text)")
+    shared = cause("size", pinned_by=line, pinned_with=("text.size()[1]",))
+    assert name(shared, dynamic=True) == "pinned_by_chance"
+    along = cause("size", "text.size()[1]")
+    assert name(shared, dynamic=True, causes=(shared, along)) == "pinned"
+
+
+@pytest.mark.parametrize(
+    ("text", "decides"),
+    [
+        ("if rows == 4:", True),
+        ("elif rows:", True),
+        ("last = step == len(steps) - 1", True),
+        ("return x if last else y", True),
+        ("name = f'rows_{rows}'", False),
+        ("if f'{rows}' == name:", False),
+        ("if rows in TABLE:", False),
+        ("slot = TABLE[rows]", False),
+        ("", False),
+    ],
+)
+def test_line_that_decides_by_a_size_has_a_graph_for_each_answer(text: str, decides: bool) -> None:  # noqa: FBT001 (a column)
+    pinned = cause("size", pinned_by=Location(file="m.py", line=3, text=text))
+    assert name(pinned, dynamic=True) == ("pinned_compared" if decides else "pinned")
+    number = cause("python_int", pinned_by=Location(file="m.py", line=3, text=text))
+    assert name(number) == ("number_compared" if decides else "constant_expected")
+
+
+def test_number_in_a_relation_is_dynamic_already() -> None:
+    related = cause("attr_changed", expected_type="int", actual_type="int", symbols=("self.step", "x.size()[0]"))
+    assert name(related) == "shape_relation"
+
+
+def test_int_of_a_plain_object_is_freed_by_dynamic_true_alone() -> None:
+    step = cause("attr_changed", "self.step", expected_type="int", actual_type="int", use="arithmetic")
+    assert name(step) == "number"
+    assert name(replace(step, of_module=True)) == "module_int"
+
+
 def test_equal_dimensions_are_marked_together_in_one_order() -> None:
     image, text = cause("size"), cause("size", "text.size()[0]")
     other = cause("size", "mask.size()[0]", "5", "7")
@@ -86,7 +149,7 @@ def test_equal_dimensions_are_marked_together_in_one_order() -> None:
         (cause("size", "self.weight.size()[0]", expected_type="Parameter"), "static_parameter"),
         (cause("size", "self.table.size()[0]", registered="buffer"), "static_parameter"),
         (cause("zero_one", "self.weight.size()[0]", "1", expected_type="Parameter"), "static_parameter"),
-        (cause("size", "self.lora_A['d'].weight.size()[0]", expected_type="Parameter"), "lora_rank"),
+        (cause("size", "self.lora_A['d'].weight.size()[0]", expected_type="Parameter"), "static_parameter"),
         (cause("size", "self.lora_scale.size()[0]"), "dynamic"),
         (cause("size", marked="static"), "marked_static"),
         (cause("size", actual="1"), "zero_one"),
@@ -160,7 +223,7 @@ def test_spec_of_sizes_is_named_as_this_torch_spells_it(version: tuple[int, int]
         ("module_attr_int", "arithmetic", {"config": {"allow_unspec_int_on_nn_module": True}}, "number"),
         ("module_attr_int", "branch", {"config": {"allow_unspec_int_on_nn_module": True}}, "number_branched"),
         ("global", "arithmetic", {}, "global_number"),
-        ("global", "branch", {}, "side_expected"),
+        ("global", "branch", {}, "global_branched"),
         ("closure", "arithmetic", {}, "number"),
         ("attr_changed", "arithmetic", {}, "number"),
         ("module_attr", "arithmetic", {}, "number"),

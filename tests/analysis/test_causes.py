@@ -224,6 +224,49 @@ def test_consequences_do_not_count() -> None:
     assert found.closest == "e0"
 
 
+def test_entry_that_another_one_makes_up_for_is_not_closest() -> None:
+    back, new = value("bool", "bool", source="off"), value("float", "float", source="scale")
+    told = recompile(e0=[new], e1=[replace(back, accepted_elsewhere=True)])
+    assert told.closest == "e0"
+    assert recompile(e0=[new], e1=[back]).closest == "e1"
+
+
+def test_entry_with_something_new_is_closer_than_one_with_nothing_new() -> None:
+    known = replace(value("int", "int", source="steps"), accepted_elsewhere=True)
+    flag = replace(value("bool", "bool", source="flag"), accepted_elsewhere=True)
+    assert recompile(e0=[known, size()], e1=[flag]).closest == "e0"
+    assert recompile(e0=[known, flag], e1=[flag]).closest == "e1"
+
+
+def test_type_that_another_entry_was_compiled_for_is_known() -> None:
+    from_none = value("NoneType", "int", source="step", expected="None")
+    moved = [value("int", "int", source="step"), value("int", "int", source="order")]
+    assert recompile(e0=[from_none], e1=moved).closest == "e1"
+    absent = failure("MISSING", "hook", part="missing", expected="absent", holder="module")
+    changed = [value("partial", "functools.partial", source="hook"), value("int", "int", source="order")]
+    assert recompile(e0=[absent], e1=changed).closest == "e1"
+
+
+def test_dispatch_keys_follow_from_the_class_of_a_tensor() -> None:
+    keys = failure("TENSOR_MATCH", "self.weight", part="dispatch_keys")
+    retyped = failure("TENSOR_MATCH", "self.weight", part="class", holder="module", actual_type="Int8Tensor")
+    told = recompile(e0=[retyped, keys])
+    assert [cause.kind for cause in told.causes] == ["tensor_type"]
+    assert [cause.kind for cause in recompile(e0=[keys]).causes] == ["dispatch_keys"]
+
+
+def test_old_static_size_is_no_alternative_to_what_bars_the_dynamic_entry() -> None:
+    divided = relation("x.size()[0]", part="divisible")
+    assert recompile(e0=[size()], e1=[divided]).alternatives == ()
+    assert recompile(e0=[size("y.size()[0]")], e1=[divided]).alternatives == ("e0",)
+
+
+def test_what_surrounds_the_call_is_the_first_cause() -> None:
+    mode = failure("GLOBAL_STATE", "grad_mode", part="grad_mode", holder="ambient")
+    told = recompile(e0=[failure("TENSOR_MATCH", "x.requires_grad", part="requires_grad"), mode])
+    assert [cause.source for cause in told.causes] == ["grad_mode", "x.requires_grad"]
+
+
 def test_among_equals_the_one_off_by_shape_wins_and_then_the_newest() -> None:
     dtype = failure("TENSOR_MATCH", "x.dtype", part="dtype")
     assert recompile(e0=[size()], e1=[dtype]).closest == "e0"

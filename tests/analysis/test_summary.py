@@ -110,12 +110,12 @@ def test_a_limit_is_loud_whether_it_fell_back_or_raised() -> None:
     eager = Fallback(code=BLOCK.id, kind="recompile_limit", calls=21, detail="")
     unseen = Fallback(code=BLOCK.id, kind="recompile_limit", calls=None, detail="")
     told = [
-        alarms(recording(attempt(), attempt("limit"), fallbacks=(eager,))),
+        alarms(recording(attempt(limit=4), attempt("limit", limit=4), fallbacks=(eager,))),
         alarms(recording(attempt(), fallbacks=(unseen,))),
         alarms(recording(attempt(), attempt("failed", error=LIMIT))),
     ]
     assert [found[0].name for found in told] == ["recompile_limit"] * 3
-    assert "(8) was hit by Block.forward" in told[0][0].text
+    assert "(4) was hit by Block.forward" in told[0][0].text
     assert "21 calls ran eagerly" in told[0][0].text
     assert "eager calls were not counted" in told[1][0].text
     assert "1 attempt to compile refused" in told[2][0].text

@@ -199,6 +199,7 @@ def test_places_are_plain_data() -> None:
     names = {kind.__name__ for kind in reachable(guard_places.of(manager))}
     assert names <= {
         "GuardPlaces",
+        "Pin",
         "_Side",
         "Frames",
         "FrameSummary",
@@ -209,6 +210,7 @@ def test_places_are_plain_data() -> None:
         "int",
         "NoneType",
         "frozenset",
+        "tuple",
     }
 
 

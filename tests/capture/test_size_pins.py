@@ -11,12 +11,10 @@ from torch import Tensor
 from torch._dynamo.output_graph import OutputGraph
 from torch.fx.experimental import _config as shape_config
 
-from compilescope.capture.size_pins import size_pins
+from compilescope.capture.size_pins import Pin, size_pins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from compilescope.record import Location
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -70,9 +68,7 @@ PINNING: dict[Callable[[Tensor], Tensor], Callable[..., Any]] = {
 }
 
 
-def pins_of(
-    function: Callable[[Tensor], Tensor], image: Tensor, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Location]:
+def pins_of(function: Callable[[Tensor], Tensor], image: Tensor, monkeypatch: pytest.MonkeyPatch) -> dict[str, Pin]:
     environments: list[Any] = []
     original = OutputGraph.__init__
 
@@ -95,7 +91,7 @@ def test_line_that_needs_the_size_as_a_constant_is_named(
     lines, start = inspect.getsourcelines(PINNING[function])
     marked = start + next(index for index, line in enumerate(lines) if line.rstrip().endswith("# here"))
     assert "L['image'].size()[0]" in pins
-    pin = pins["L['image'].size()[0]"]
+    pin = pins["L['image'].size()[0]"].where
     assert (pin.line, pin.function) == (marked, PINNING[function].__name__)
     assert pin.text is not None
     assert pin.text.endswith("# here")
@@ -108,9 +104,16 @@ def test_one_that_is_told_from_other_sizes_is_pinned_though_sizes_are_free(monke
 
     with shape_config.patch(backed_size_oblivious=True):
         pins = pins_of(one_or_many, torch.ones(1, 5), monkeypatch)
-        assert pins["L['image'].size()[0]"].function == "one_or_many"
+        assert pins["L['image'].size()[0]"].where.function == "one_or_many"
         torch.compiler.reset()
         assert pins_of(one_or_many, torch.ones(4, 5), monkeypatch) == {}
+
+
+def test_equal_dimensions_share_what_pins_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    pins = pins_of(lookup, torch.ones(5, 5), monkeypatch)
+    assert pins["L['image'].size()[0]"].shared == ("L['image'].size()[1]",)
+    torch.compiler.reset()
+    assert pins_of(lookup, torch.ones(5, 7), monkeypatch)["L['image'].size()[0]"].shared == ()
 
 
 def test_only_the_dimension_that_is_needed_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:

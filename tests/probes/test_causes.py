@@ -398,4 +398,68 @@ def test_limit_of_one_callable_is_seen() -> None:
             compiled(torch.ones(size))
     recording = scope.recording
     assert [c.outcome for c in recording.compilations] == ["compiled", "compiled", "limit"]
+    assert [c.limit for c in recording.compilations] == [2, 2, 2]
     assert [(f.kind, f.calls) for f in recording.fallbacks] == [("recompile_limit", 2)]
+
+
+def test_limit_is_that_in_force_at_each_compilation() -> None:
+    def told(limit: str) -> list[tuple[int | None, str]]:
+        torch.compiler.reset()
+        compiled = torch.compile(with_default, backend="eager", dynamic=False)
+        with compilescope.observe() as scope:
+            compiled(torch.ones(3))
+            with torch._dynamo.config.patch({limit: 1}):
+                compiled(torch.ones(4))
+        return [(c.limit, c.outcome) for c in scope.recording.compilations]
+
+    for limit in ("recompile_limit", "accumulated_recompile_limit"):
+        assert told(limit) == [(torch._dynamo.config.recompile_limit, "compiled"), (1, "limit")]
+
+
+class Switch:
+    def __init__(self) -> None:
+        self.off = False
+        self.scale = 2.5
+
+
+def switched(image: Tensor, switch: Switch) -> Tensor:
+    return image * 2 if switch.off else image * switch.scale
+
+
+def test_switch_that_is_back_where_it_was_is_not_the_cause() -> None:
+    switch, image = Switch(), torch.ones(3)
+    compiled = torch.compile(switched, backend="eager", dynamic=False)
+    with compilescope.observe() as scope:
+        compiled(image, switch)
+        switch.off = True
+        compiled(image, switch)
+        switch.off, switch.scale = False, 3.5
+        compiled(image, switch)
+    told = [[(c.source, c.expected, c.actual) for c in r.recompile.causes] for r in scope.recording.recompiles]
+    assert told == [[("switch.off", "False", "True")], [("switch.scale", "2.5", "3.5")]]
+    (_, back) = scope.recording.recompiles
+    entries = {entry.id: [f.accepted_elsewhere for f in entry.failing] for entry in back.recompile.entries}
+    assert entries == {"0/0": [False], "0/1": [True]}
+
+
+class Steps:
+    def __init__(self) -> None:
+        self.step: int | None = None
+        self.order = 0
+
+
+def stepped(image: Tensor, steps: Steps) -> Tensor:
+    return image * 2 if steps.step is None else image * (steps.step + steps.order)
+
+
+def test_value_that_was_none_once_is_compared_with_the_one_after_it() -> None:
+    steps, image = Steps(), torch.ones(3)
+    compiled = torch.compile(stepped, backend="eager", dynamic=False)
+    with compilescope.observe() as scope:
+        for steps.step, steps.order in ((None, 0), (1, 1), (2, 2)):
+            compiled(image, steps)
+    last = scope.recording.recompiles[-1].recompile
+    assert {(c.source, c.expected, c.actual) for c in last.causes} == {
+        ("steps.step", "1", "2"),
+        ("steps.order", "1", "2"),
+    }

@@ -169,7 +169,7 @@ def limit_hit() -> Recording:
         for n, (old, new) in enumerate(sizes, start=1)
     )
     error = CompileError(kind="recompile_limit", type="RecompileLimit", message="recompile_limit reached")
-    refused = Compilation(id="0/8", code=DOUBLE.id, outcome="limit", seconds=0.01, error=error)
+    refused = Compilation(id="0/8", code=DOUBLE.id, outcome="limit", seconds=0.01, limit=8, error=error)
     return Recording(
         meta=meta(),
         code_objects=(DOUBLE,),

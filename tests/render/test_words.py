@@ -49,6 +49,7 @@ def test_a_relation_names_its_values_once() -> None:
     assert is_relation("a.size()[0], b.size()[1]", relation)
     assert not is_relation("a.size()[0]", "16")
     assert not is_relation("", "16")
+    assert not is_relation("d", "order 'a', 'd'")
     assert values_alone(relation, "a.size()[0] = 22, b.size()[1] = 20") == "22, 20"
     assert values_alone("16", "[1, 21]") == "[1, 21]"
     assert values_alone("a.x == 1", "c = 3") == "c = 3"
