@@ -8,6 +8,8 @@ hits both; the median of each arm is taken over all rounds. Nothing else should 
 * served call: a compiled function of one addition, called in batches; with and without ``observe()``, and with
   ``observe(count_runs=True)``, which is the only one that puts something on this path.
 * first compilation: FLUX's two block classes (tiny widths, 404 and 238 guards), compiled from an empty cache.
+* whole program: CPU time of 25 compilations of about 1,000 guards (five functions, each at five lengths), the
+  recording and the text report included.
 * explanation: a FluxTransformerBlock with eight entries of 404 guards each, all of them missed by a
   ninth input, the proof by torch included.
 """
@@ -20,12 +22,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import FunctionType
 
 import torch
+from torch import nn
 
 import compilescope
 from compilescope.capture import _torch, compiled_for, guard_tree, guards
 from compilescope.capture.call import CompileCall
+from compilescope.render.registry import render
 from models.diffusers_dits import DITS, Size
 
 ROUNDS = 12
@@ -73,6 +78,57 @@ def first_compilation() -> tuple[float, float]:
 
     arm(nullcontext())
     return abba(lambda: arm(nullcontext()), lambda: arm(compilescope.observe()), ROUNDS // 2)
+
+
+class Stack(nn.Module):
+    """Layers enough that one entry holds about 1,000 guards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(8, 1, 8, batch_first=True) for _ in range(28))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map (batch, length, 8) to the same shape."""
+        for layer in self.layers:
+            x = x + layer.linear2(layer.dropout(layer.linear1(layer.norm1(x))))
+        return x
+
+
+def stack_of_its_own(name: str) -> nn.Module:
+    """Return a stack whose forward is a code object of its own, and so has a cache of its own."""
+    forward = FunctionType(Stack.forward.__code__.replace(co_name=name), globals(), name)
+    return type(name, (Stack,), {"forward": forward})()
+
+
+def whole_program() -> tuple[int, int, float, float]:
+    """Return compilations, guards of an entry, and CPU seconds without and with a report of all of them."""
+    stacks = [stack_of_its_own(f"forward_{number}") for number in range(5)]
+    recordings = []
+
+    def program() -> None:
+        torch.compiler.reset()
+        for stack in stacks:
+            compiled = torch.compile(stack, backend="eager", dynamic=False)
+            for length in range(3, 8):
+                compiled(torch.ones(2, length, 8))
+
+    def plain() -> float:
+        start = time.process_time()
+        program()
+        return time.process_time() - start
+
+    def reported() -> float:
+        start = time.process_time()
+        with compilescope.observe(count_runs=True) as scope:
+            program()
+        recordings.append(scope.recording)
+        render(recordings[-1], "text")
+        return time.process_time() - start
+
+    plain()
+    times = abba(plain, reported, ROUNDS // 4)
+    made = recordings[-1].compiled
+    return len(made), made[0].guards or 0, *times
 
 
 @contextmanager
@@ -124,6 +180,7 @@ def measure() -> dict[str, object]:
     plain, observed = served_call(compilescope.observe)
     plain_counted, counted = served_call(lambda: compilescope.observe(count_runs=True))
     bare, recorded = first_compilation()
+    compilations, held, cpu, cpu_reported = whole_program()
     entries, leaves, cold, warm = explanation()
     return {
         "torch": str(torch.__version__),
@@ -132,6 +189,9 @@ def measure() -> dict[str, object]:
         "served call, observe(): ratio": observed / plain,
         "served call, observe(count_runs=True): added microseconds": (counted - plain_counted) * 1e6,
         "first compilation, observe(): ratio": recorded / bare,
+        "whole program: compilations": compilations,
+        "whole program: guards an entry": held,
+        "whole program, report: ratio of CPU time": cpu_reported / cpu,
         "explanation: entries": entries,
         "explanation: guards an entry": leaves,
         "explanation, first: milliseconds": cold * 1e3,
