@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from compilescope.errors import RecordingError
 from compilescope.record import FORMAT, GraphBreak, Recording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from compilescope.record import Compilation
 
 
 class _MetaProbe(msgspec.Struct):
@@ -127,6 +130,10 @@ def merge(recordings: Iterable[Recording]) -> Recording:
     Code objects are joined by id, graph breaks by site (their events add up); compilations,
     fallbacks, targets, sweeps and findings are kept all. Meta data is the first recording's.
 
+    Every process counts its compilations anew, and so does Dynamo after each reset. As within one
+    recording, ``#n`` is appended where an id comes again, and the entries that a recompile speaks of
+    are renamed with it.
+
     Raises:
         ValueError: there is nothing to merge.
     """
@@ -135,16 +142,54 @@ def merge(recordings: Iterable[Recording]) -> Recording:
         msg = "merge needs at least one recording"
         raise ValueError(msg)
     codes = {code.id: code for part in parts for code in part.code_objects}
+    numbers: Counter[str] = Counter()
     return Recording(
         meta=parts[0].meta,
         code_objects=tuple(codes.values()),
-        compilations=tuple(c for part in parts for c in part.compilations),
+        compilations=tuple(c for part in parts for c in _renumbered(part.compilations, numbers)),
         graph_breaks=merge_breaks(b for part in parts for b in part.graph_breaks),
         fallbacks=tuple(f for part in parts for f in part.fallbacks),
         targets=tuple(t for part in parts for t in part.targets),
         sweeps=tuple(s for part in parts for s in part.sweeps),
         findings=tuple(f for part in parts for f in part.findings),
     )
+
+
+def _renumbered(compilations: Iterable[Compilation], numbers: Counter[str]) -> Iterator[Compilation]:
+    """Yield the compilations of one recording under ids that no other recording has.
+
+    Args:
+        compilations: in their order.
+        numbers: how often each of Dynamo's ids came so far, in all recordings.
+    """
+    current: dict[str, str] = {}
+    awaited: set[str] = set()
+
+    def named_anew(identity: str) -> str:
+        bare = identity.partition("#")[0]
+        numbers[bare] += 1
+        current[identity] = bare if numbers[bare] == 1 else f"{bare}#{numbers[bare]}"
+        return current[identity]
+
+    def spoken_of(identity: str) -> str:
+        if identity in current:
+            return current[identity]
+        # Compiled later, or before the recording began; in the latter case no other recording may take its name.
+        awaited.add(identity)
+        return named_anew(identity)
+
+    for one in compilations:
+        why = one.recompile
+        if why is not None:
+            why = msgspec.structs.replace(
+                why,
+                entries=tuple(msgspec.structs.replace(miss, id=spoken_of(miss.id)) for miss in why.entries),
+                closest=None if why.closest is None else spoken_of(why.closest),
+                alternatives=tuple(spoken_of(entry) for entry in why.alternatives),
+            )
+        name = current[one.id] if one.id in awaited else named_anew(one.id)
+        awaited.discard(one.id)
+        yield msgspec.structs.replace(one, id=name, recompile=why)
 
 
 def merge_breaks(breaks: Iterable[GraphBreak]) -> tuple[GraphBreak, ...]:

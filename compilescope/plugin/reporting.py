@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from compilescope.commands.output import plan_routes
 from compilescope.errors import CompilescopeError, UsageError
-from compilescope.plugin.joining import joined
 from compilescope.plugin.ledger import Ledger
 from compilescope.plugin.report import findings_of
 from compilescope.plugin.xdist import Handover, Workers, hand_over, is_worker
 from compilescope.pytest_plugin import BASELINE, REPORT, UPDATE
 from compilescope.render.registry import render
-from compilescope.storage import write_atomically
+from compilescope.storage import merge, write_atomically
 from compilescope.wording import count
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class Reporting:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Hand over or write; what goes wrong here fails a session that went well otherwise."""
         if is_worker(session.config):
-            whole = joined(self._tests.values()) if self._tests else None
+            whole = merge(self._tests.values()) if self._tests else None
             hand_over(session.config, Handover(whole, {} if self.ledger is None else self.ledger.found))
             return
         failed = [*self._workers.missing(), *self._write_reports(session.config), *self._write_baseline()]
@@ -95,7 +94,7 @@ class Reporting:
             self._said.append("No test was recorded, so no report was written.")
         if not parts:
             return []
-        whole = joined(parts)
+        whole = merge(parts)
         arguments = ("pytest", *map(str, config.invocation_params.args))
         whole = replace(whole, meta=replace(whole.meta, argv=arguments))
         return [failed for route in self._routes if (failed := self._deliver(whole, route))]

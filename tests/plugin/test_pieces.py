@@ -1,4 +1,4 @@
-"""The parts that need no run: rulings, the joining of recordings, the ledger, and the workers of pytest-xdist."""
+"""The parts that need no run: rulings, the ledger, and the workers of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from compilescope.errors import UsageError
 from compilescope.gate import baseline
 from compilescope.plugin import report
-from compilescope.plugin.joining import joined
 from compilescope.plugin.judging import rule, rule_frozen
 from compilescope.plugin.ledger import Ledger
 from compilescope.plugin.marks import read_mark
@@ -118,17 +117,6 @@ def test_what_cannot_be_accepted_has_no_such_command(tmp_path: Path) -> None:
 def test_findings_of_several_marks_are_reported_once() -> None:
     (one,) = report.findings_of("t.py::t", [ruling(TWICE), ruling(TWICE), ruling(TWICE, broken="why")])
     assert one.message.startswith("t.py::t: Block.forward was recompiled once")
-
-
-# --- joining --------------------------------------------------------------------------------------
-
-
-def test_joined_recordings_keep_their_causes_apart() -> None:
-    whole = joined([TWICE, TWICE, recording(compilation("0/0"), compilation("0/0#2"))])
-    assert [one.id for one in whole.compilations] == ["0/0", "0/1", "0/0#2", "0/1#2", "0/0#3", "0/0#4"]
-    second = whole.compilations[3].recompile
-    assert second is not None
-    assert (second.closest, second.alternatives, second.entries[0].id) == ("0/0#2", ("0/0#2",), "0/0#2")
 
 
 # --- the ledger -----------------------------------------------------------------------------------
