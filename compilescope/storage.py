@@ -1,10 +1,7 @@
-"""Recordings on disk: JSON format 1, written atomically, read with one clear sentence on failure."""
+"""Recordings on disk: JSON format 1, written whole or not at all, read with one clear sentence on failure."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +9,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from compilescope.errors import RecordingError
+from compilescope.files import write_atomically
 from compilescope.record import FORMAT, GraphBreak, Recording
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator
 
     from compilescope.record import Compilation
@@ -91,37 +90,12 @@ def load(path: str | os.PathLike[str]) -> Recording:
 
 
 def save(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Write ``recording`` to ``path``, whole or not at all.
+    """Write ``recording`` to ``path``, as :func:`compilescope.files.write_atomically` does.
 
     Raises:
         RecordingError: the place cannot be written.
     """
     write_atomically(Path(path), to_json(recording))
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` beside ``path`` and move it there; a half-written file is never left behind.
-
-    Raises:
-        RecordingError: the place cannot be written.
-    """
-    temporary: str | None = None
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        # mkstemp makes the file private to its owner; a report is as readable as any new file.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    except OSError as error:
-        msg = f"{path} cannot be written: {error.strerror or error}."
-        raise RecordingError(msg) from None
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
 
 
 def merge(recordings: Iterable[Recording]) -> Recording:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from compilescope.errors import CompilescopeError, UsageError
+from compilescope.files import hindrance, write_atomically
 from compilescope.render.registry import FORMATS, render
-from compilescope.storage import save, write_atomically
+from compilescope.storage import save
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
@@ -66,16 +67,14 @@ def plan_routes(formats: Iterable[str], output: str | None, saved: Path | None) 
 
 
 def check_writable(place: Path) -> None:
-    """Check that a file could be made at ``place``: a long run must not end in a report that has nowhere to go."""
-    if place.is_dir():
-        msg = f"{place} is a directory; give a file."
-    elif not place.parent.is_dir():
-        msg = f"The folder {place.parent} does not exist."
-    elif not os.access(place.parent, os.W_OK):
-        msg = f"The folder {place.parent} cannot be written to."
-    else:
-        return
-    raise UsageError(msg)
+    """Check that ``place`` can be written: a long run must not end in a report that has nowhere to go.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    hindered = hindrance(place)
+    if hindered is not None:
+        raise UsageError(hindered)
 
 
 def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None, verbose: bool) -> list[str]:

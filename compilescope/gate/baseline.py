@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.analysis.rules import RULES
 from compilescope.errors import UsageError
-from compilescope.storage import write_atomically
+from compilescope.files import write_atomically
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 
 from compilescope.commands.output import plan_routes
 from compilescope.errors import CompilescopeError, UsageError
+from compilescope.files import write_atomically
 from compilescope.plugin.ledger import Ledger
 from compilescope.plugin.report import findings_of
 from compilescope.plugin.xdist import Handover, Workers, hand_over, is_worker
 from compilescope.pytest_plugin import BASELINE, REPORT, UPDATE
 from compilescope.render.registry import render
-from compilescope.storage import merge, write_atomically
+from compilescope.storage import merge
 from compilescope.wording import count
 
 if TYPE_CHECKING:
