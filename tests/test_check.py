@@ -218,6 +218,8 @@ def test_file_that_is_no_recording(tmp_path: Path, text: str) -> None:
         (["--baseline", "nowhere/b.json", "--update-baseline"], "The folder nowhere does not exist."),
         (["--baseline", "run.json", "--update-baseline"], "run.json is no baseline of compilescope"),
         (["--baseline", "b", "--update-baseline", "--format", "json:b"], "b is the baseline: give the report another"),
+        (["--baseline", "b", "--update-baseline", "-o", "./b"], "b is the baseline: give the report another"),
+        (["--baseline", "./b", "--update-baseline", "--save", "b"], "b is the baseline: give the report another"),
         (["--no-count-runs"], "--count-runs cannot be used with run.json"),
         (["--sweep", "a=1"], "--sweep cannot be used with run.json"),
         (["--exit-zero"], "No such option"),
@@ -311,6 +313,19 @@ def test_update_of_the_new_only_drops_nothing(check: Check, accepted: Path) -> N
     assert len(read(accepted).accepted("2.13")) == 3
     assert check(other, *WITH_BASELINE, "--update-baseline").exit_code == 0
     assert len(read(accepted).accepted("2.13")) == 1
+
+
+@pytest.mark.parametrize("other", ["hard.json", "link.json", "folder/b.json"])
+@pytest.mark.parametrize("option", ["-o", "--save"])
+def test_baseline_is_not_written_over_by_any_name(check: Check, accepted: Path, other: str, option: str) -> None:
+    (accepted.parent / "hard.json").hardlink_to(accepted)
+    (accepted.parent / "link.json").symlink_to(accepted)
+    (accepted.parent / "folder").symlink_to(".")
+    before = accepted.read_bytes()
+    ended = check(broken(), *WITH_BASELINE, option, other)
+    assert ended.exit_code == 2
+    assert f"{other} is the baseline: give the report another file." in ended.stderr
+    assert accepted.read_bytes() == before
 
 
 def test_baseline_of_another_torch_accepts_nothing(check: Check, accepted: Path) -> None:

@@ -6,20 +6,24 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from compilescope.errors import CompilescopeError, UsageError
-from compilescope.files import hindrance, write_atomically
+from compilescope.files import STDOUT, hindrance, is_same, write_atomically
 from compilescope.render.registry import FORMATS, render
 from compilescope.storage import save
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from compilescope.record import Recording
+
+
+NOTHING: Final[Mapping[Path, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +34,20 @@ class Route:
     path: Path | None = None
 
 
-def plan_routes(formats: Iterable[str], output: str | None, saved: Path | None) -> tuple[Route, ...]:
+def plan_routes(
+    formats: Iterable[str], output: str | None, saved: Path | None, *, inputs: Mapping[Path, str] = NOTHING
+) -> tuple[Route, ...]:
     """Read ``FORMAT`` and ``FORMAT:FILE``, and check all places before anything is run.
 
     Args:
         formats: as given; a file named ``-`` is stdout.
         output: the file for the one format that names none.
         saved: where the recording goes.
+        inputs: files that must not be written over, each with what it is: "the baseline".
 
     Raises:
-        UsageError: a format is unknown, two would share a place, or a place cannot be written.
+        UsageError: a format is unknown, two would share a place, one would be written over an input, or a place
+            cannot be written.
     """
     routes: list[Route] = []
     for text in formats:
@@ -55,15 +63,30 @@ def plan_routes(formats: Iterable[str], output: str | None, saved: Path | None) 
     if output is not None and all(":" in text for text in formats):
         msg = "-o names a file for a format that has none, and every --format has one already."
         raise UsageError(msg)
-    places = [route.path for route in routes] + ([] if saved is None else [saved])
-    if len(set(places)) < len(places):
-        twice = next(place for place in places if places.count(place) > 1)
-        msg = f"Two things would go to {twice or 'stdout'}: give each a file, as --format FORMAT:FILE."
-        raise UsageError(msg)
-    for place in places:
-        if place is not None:
-            check_writable(place)
+    _keep_apart([route.path for route in routes] + ([] if saved is None else [saved]), inputs)
+    for route in routes:
+        if route.path is not None:
+            check_writable(route.path)
+    if saved is not None:
+        check_writable(saved)
     return tuple(routes)
+
+
+def _keep_apart(places: Sequence[Path | None], inputs: Mapping[Path, str]) -> None:
+    """Check that no place, however it is spelt, is another one or an input; None is stdout.
+
+    Raises:
+        UsageError: one is.
+    """
+    real = [STDOUT if place is None else place for place in places]
+    for number, place in enumerate(places):
+        role = next((role for path, role in inputs.items() if is_same(path, real[number])), None)
+        if role is not None:
+            msg = f"{place or 'stdout'} is {role}: give the report another file."
+            raise UsageError(msg)
+        if any(is_same(real[number], other) for other in real[:number]):
+            msg = f"Two things would go to {place or 'stdout'}: give each a file, as --format FORMAT:FILE."
+            raise UsageError(msg)
 
 
 def check_writable(place: Path) -> None:

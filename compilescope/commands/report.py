@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from compilescope.commands.output import deliver, plan_routes
-from compilescope.commands.running import ABOUT_SOURCE, Request, obtain, say, source_options
+from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
 from compilescope.commands.verdict import exit_code
 from compilescope.config import load_config
 from compilescope.workload.locate import locate
@@ -32,8 +32,9 @@ def report(context: click.Context, /, **options: object) -> None:
     """Run a source and show the recording."""
     request = Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
     config = load_config(Path.cwd(), os.environ)
-    routes = plan_routes(request.formats or config.format, request.output, request.save_to)
-    recording = obtain(locate(request.source), request, config)
+    source = locate(request.source)
+    routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=files_of(source))
+    recording = obtain(source, request, config)
     failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
     say(recording, request, routes)
     for failure in failures:

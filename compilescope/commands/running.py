@@ -103,6 +103,18 @@ def source_options(command: _Command) -> _Command:
     return command
 
 
+def files_of(source: Source) -> dict[Path, str]:
+    """Return the files that are read for ``source``, each with what it is, so that nothing is written over them."""
+    if isinstance(source, RecordingSource):
+        return {source.path: "the recording that is read"}
+    if isinstance(source, ScriptSource):
+        return {source.path: "the program that is run"}
+    if isinstance(source.module, Path):
+        return {source.module: "the program that is run"}
+    stem = Path(*source.module.split("."))
+    return dict.fromkeys((stem.with_suffix(".py"), stem / "__init__.py"), "the program that is run")
+
+
 def obtain(source: Source, request: Request, config: Config, *, target_is_for_reading: bool = False) -> Recording:
     """Return the recording of ``source``: read it, or run what makes it.
 

@@ -56,7 +56,8 @@ class Reporting:
             msg = "--compilescope-update-baseline needs --compilescope-baseline=FILE."
             raise pytest.UsageError(msg)
         try:
-            routes = plan_routes(config.getoption(REPORT), None, None)
+            inputs = {} if path is None else {Path(path): "the baseline"}
+            routes = plan_routes(config.getoption(REPORT), None, None, inputs=inputs)
             ledger = None if path is None else Ledger.open(Path(path), updating=updating)
         except UsageError as error:
             raise pytest.UsageError(str(error).replace("--format", "--compilescope-report")) from None
