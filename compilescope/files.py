@@ -11,9 +11,12 @@ import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from compilescope.errors import RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 STDOUT: Final = Path("/proc/self/fd/1")
 """What stdout is as a path."""
@@ -127,6 +130,20 @@ def _hindrance_of_folder(folder: Path) -> str | None:
     if not folder.is_dir():
         return f"{folder} is not a folder."
     return None if os.access(folder, os.W_OK | os.X_OK) else f"The folder {folder} cannot be written to."
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep others that ask for the same file out of the block.
+
+    It is the folder that is locked, so no file is left behind. On a file system that locks no folders, nobody waits.
+    """
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            folder = os.open(find(path).path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            held.callback(os.close, folder)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compilescope.errors import RecordingError
-from compilescope.files import hindrance, is_same, write_atomically
+from compilescope.files import hindrance, is_same, locked, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,3 +305,32 @@ def test_files_that_do_not_exist_yet_are_the_same_under_two_spellings(here: Path
 def test_descriptor_is_the_same_as_its_file(here: Path) -> None:
     with (here / "file").open("wb") as file:
         assert is_same(Path("file"), Path(f"/dev/fd/{file.fileno()}"))
+
+
+# --- locks ----------------------------------------------------------------------------------------
+
+
+def test_whoever_asks_for_a_locked_file_waits_under_any_name_of_it(here: Path) -> None:
+    (here / "link").symlink_to("file")
+    (here / "file").write_text("0")
+    names = ("file", "./file", "link", str(here / "file"))
+    together = threading.Barrier(len(names))
+
+    def count_up(name: str) -> None:
+        together.wait()
+        for _ in range(50):
+            with locked(Path(name)):
+                write_atomically(Path(name), str(int(Path(name).read_text()) + 1).encode())
+
+    threads = [threading.Thread(target=count_up, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (here / "file").read_text() == "200"
+    assert names_in(here) == ["file", "link"]
+
+
+def test_lock_on_what_does_not_exist_is_no_obstacle(here: Path) -> None:
+    with locked(Path("none/file")):
+        assert names_in(here) == []

@@ -81,7 +81,7 @@ def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (c
     recording, budget = _obtain(source, request, config, budget)
     settled = keeper.settle(judge(recording, budget), recording.meta.torch)
     recording = msgspec.structs.replace(recording, findings=settled.findings)
-    failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
+    failures = [*settled.failures, *deliver(recording, routes, saved=request.save_to, verbose=request.verbose)]
     say(recording, request, routes)
     for remark in () if request.quiet else (*settled.remarks, *_conclusion(recording, keeper)):
         click.echo(remark, err=True)

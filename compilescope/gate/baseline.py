@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.analysis.rules import RULES
 from compilescope.errors import UsageError
-from compilescope.files import write_atomically
+from compilescope.files import locked, write_atomically
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from compilescope.record import Finding
@@ -109,7 +109,14 @@ def compare(findings: Iterable[Finding], accepted: Mapping[str, int]) -> Compari
     return Comparison(tuple(new), tuple(known), fixed)
 
 
-def update(baseline: Baseline, findings: Iterable[Finding], minor: str, *, new_only: bool = False) -> Baseline:
+def update(
+    baseline: Baseline,
+    findings: Iterable[Finding],
+    minor: str,
+    *,
+    new_only: bool = False,
+    before: Baseline | None = None,
+) -> Baseline:
     """Return a baseline that accepts ``findings`` under ``minor``; other versions are left as they are.
 
     Args:
@@ -117,14 +124,16 @@ def update(baseline: Baseline, findings: Iterable[Finding], minor: str, *, new_o
         findings: all of a run; those that nobody may accept are left out.
         minor: the run's minor version of torch.
         new_only: keep entries that were not found, or found less often.
+        before: the baseline when the run began, where that was another. What others changed since then stays, as
+            this run cannot tell of it.
     """
     found: Counter[str] = Counter()
     for finding in findings:
         entry = entry_of(finding)
         if entry is not None:
             found[entry] += finding.amount
-    if new_only:
-        found |= Counter(baseline.accepted(minor))
+    known = {} if new_only else (before or baseline).accepted(minor)
+    found |= Counter({entry: count for entry, count in baseline.accepted(minor).items() if count != known.get(entry)})
     return replace(baseline, torch={**baseline.torch, minor: dict(found)})
 
 
@@ -197,6 +206,21 @@ def _entries(minor: str, entries: object, path: Path) -> dict[str, int]:
             msg = f"The count of {entry!r} {where} must be a whole number of 1 or more, not {count!r}."
             raise UsageError(msg)
     return {entry: count for entry, count in entries.items() if entry != _END}
+
+
+def rewrite(path: Path, change: Callable[[Baseline], Baseline]) -> Baseline:
+    """Write what ``change`` makes of the baseline at ``path`` as it is now, and return it.
+
+    Between reading and writing nobody else who calls this can write; a file that does not exist is an empty one.
+
+    Raises:
+        UsageError: the file has become something else than a baseline.
+        RecordingError: the place cannot be written.
+    """
+    with locked(path):
+        changed = change(read(path) if path.exists() else Baseline())
+        write(changed, path)
+    return changed
 
 
 def write(baseline: Baseline, path: Path) -> None:

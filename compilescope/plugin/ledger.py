@@ -77,19 +77,25 @@ class Ledger:
     def write(self) -> str | None:
         """Write the file if it is to be updated, and return a sentence on it.
 
-        Entries that no test was found with stay: only a part of the tests may have run.
+        Entries that no test was found with stay, as only a part of the tests may have run, and so do those that
+        another session has accepted meanwhile.
 
         Raises:
-            RecordingError: the file cannot be written.
+            UsageError: the file has become something else than a baseline.
+            RecordingError: it cannot be written.
         """
         if not self.updating:
             return None
-        accepted = {minor: dict(entries) for minor, entries in self.baseline.torch.items()}
-        new = 0
+        anew: list[str] = []
+        file.rewrite(self.path, lambda now: self._added_to(now, anew))
+        return f"{self.path}: {count(len(anew), 'entry', 'entries')} accepted anew."
+
+    def _added_to(self, baseline: file.Baseline, anew: list[str]) -> file.Baseline:
+        """Return ``baseline`` with what was found; ``anew`` takes the entries that it accepted less often, or not."""
+        accepted = {minor: dict(entries) for minor, entries in baseline.torch.items()}
         for minor, entries in self.found.items():
             known = accepted.setdefault(minor, {})
             more = {entry: amount for entry, amount in entries.items() if amount > known.get(entry, 0)}
-            new += len(more)
+            anew += more
             known |= more
-        file.write(file.Baseline(accepted), self.path)
-        return f"{self.path}: {count(new, 'entry', 'entries')} accepted anew."
+        return file.Baseline(accepted)

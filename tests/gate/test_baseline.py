@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from compilescope.analysis.rules import RULES
 from compilescope.errors import RecordingError, UsageError
-from compilescope.gate.baseline import Baseline, compare, entry_of, read, to_text, torch_minor, update, write
+from compilescope.gate.baseline import Baseline, compare, entry_of, read, rewrite, to_text, torch_minor, update, write
 from compilescope.gate.budget import Budget, judge
 from compilescope.record import CodeObject, Finding, Recording
 
@@ -106,6 +107,68 @@ def test_file_reads_back(tmp_path: Path) -> None:
     for made in (baseline, Baseline()):
         write(made, tmp_path / "b.json")
         assert read(tmp_path / "b.json") == made
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found", "after", "after_new_only"),
+    [
+        ({"CS301 a": 1}, {"CS301 a": 1, "CS301 b": 2}, {"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 2}),
+        ({"CS301 a": 1}, {"CS301 a": 1, "CS301 b": 2}, {}, {"b": 2}, {"a": 1, "b": 2}),
+        ({"CS301 a": 1}, {"CS301 a": 4}, {"a": 3}, {"a": 4}, {"a": 4}),
+        ({"CS301 a": 1}, {"CS301 a": 2}, {"a": 3}, {"a": 3}, {"a": 3}),
+        ({"CS301 a": 3}, {"CS301 a": 3}, {"a": 2}, {"a": 2}, {"a": 3}),
+        ({"CS301 a": 3}, {"CS301 a": 4}, {}, {"a": 4}, {"a": 4}),
+        ({"CS301 a": 1, "CS301 b": 1}, {}, {"a": 1}, {"a": 1}, {"a": 1}),
+    ],
+    ids=[
+        "added_by_another",
+        "added_by_another_and_fixed_here",
+        "raised_by_another_to_more",
+        "raised_by_another_to_less",
+        "fixed_in_part",
+        "raised_by_another_and_fixed_here",
+        "dropped_by_another",
+    ],
+)
+def test_update_changes_what_its_run_speaks_of_and_keeps_what_others_changed_meanwhile(
+    before: dict[str, int],
+    now: dict[str, int],
+    found: dict[str, int],
+    after: dict[str, int],
+    after_new_only: dict[str, int],
+) -> None:
+    findings = [Finding(rule="CS301", code=None, message="m", key=key, amount=n) for key, n in found.items()]
+    for new_only, expected in ((False, after), (True, after_new_only)):
+        updated = update(
+            Baseline({"2.13": now, "2.9": {}}), findings, "2.13", new_only=new_only, before=Baseline({"2.13": before})
+        )
+        assert updated.torch == {"2.13": {f"CS301 {key}": n for key, n in expected.items()}, "2.9": {}}
+
+
+def test_sessions_that_write_one_file_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    findings = [Finding(rule="CS301", code=None, message="m", key=f"key {number}") for number in range(8)]
+    together = threading.Barrier(len(findings))
+
+    def session(finding: Finding) -> None:
+        before = Baseline()
+        together.wait()
+        rewrite(path, lambda now: update(now, (finding,), "2.13", before=before))
+
+    threads = [threading.Thread(target=session, args=(finding,)) for finding in findings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read(path).accepted("2.13") == accepting(*findings)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["b.json"]
+
+
+def test_file_that_has_become_something_else_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text("{}")
+    with pytest.raises(UsageError, match="is no baseline"):
+        rewrite(tmp_path / "b.json", lambda now: now)
+    assert (tmp_path / "b.json").read_text() == "{}"
 
 
 def test_file_has_one_finding_a_line_in_order(tmp_path: Path) -> None:

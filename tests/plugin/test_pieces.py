@@ -160,6 +160,19 @@ def test_ledger_keeps_what_other_tests_and_versions_were_accepted_with(tmp_path:
     assert after["2.13"] == {"CS301 print": 1, "CS203 Block.forward: size of x.size()[0]": 1}
 
 
+def test_ledger_keeps_what_another_session_has_accepted_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    ours, theirs = Ledger.open(path, updating=True), Ledger.open(path, updating=True)
+    ours.hold([ruling(TWICE)], META.torch)
+    theirs.note({"2.13": {"CS301 print": 1}, "2.14": {"CS301 print": 2}})
+    assert theirs.write() == f"{path}: 2 entries accepted anew."
+    assert ours.write() == f"{path}: 1 entry accepted anew."
+    assert baseline.read(path).torch == {
+        "2.13": {"CS301 print": 1, "CS203 Block.forward: size of x.size()[0]": 1},
+        "2.14": {"CS301 print": 2},
+    }
+
+
 def test_ledger_that_is_missing_says_how_to_begin_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--compilescope-update-baseline begins it"):
         Ledger.open(tmp_path / "none.json", updating=False)
