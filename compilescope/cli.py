@@ -15,6 +15,7 @@ from compilescope.commands.lanes import lanes
 from compilescope.commands.report import report
 from compilescope.commands.verdict import BROKEN, INTERRUPTED
 from compilescope.errors import CompilescopeError
+from compilescope.workload.signals import TERMINATED, Terminated
 
 
 class _Commands(click.Group):
@@ -27,6 +28,9 @@ class _Commands(click.Group):
         except CompilescopeError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except Terminated:
+            click.echo("Terminated.", err=True)
+            ctx.exit(TERMINATED)
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)

@@ -144,6 +144,7 @@ def test_targets_of_the_budget_are_all_that_it_speaks_of(check: Check, tmp_path:
         (Run(status="raised", error="ValueError: bad"), 2),
         (Run(status="exited", exit_code=3), 2),
         (Run(status="interrupted"), 130),
+        (Run(status="interrupted", exit_code=143), 143),
         (Run(status="exited", exit_code=0), 0),
     ],
 )

@@ -22,6 +22,7 @@ from compilescope.record import Compilation, Meta, Recording, Run, Target
 from compilescope.render.registry import FORMATS
 from compilescope.storage import load, save
 from compilescope.wording import listing
+from compilescope.workload.signals import Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,6 +174,7 @@ def test_exit_code_nothing_compiled(run: Cli, saved: Saver) -> None:
         (Run(status="exited", exit_code=3), 2),
         (Run(status="raised", error="ValueError: bad"), 2),
         (Run(status="interrupted"), 130),
+        (Run(status="interrupted", exit_code=143), 143),
     ],
 )
 def test_exit_code_end_of_the_workload(run: Cli, saved: Saver, end: Run, code: int) -> None:
@@ -277,6 +279,17 @@ def test_report_goes_into_a_pipe_that_the_shell_has_opened(saved: Saver) -> None
     with os.fdopen(reading) as report:
         assert "1 compilation of 1 code object" in report.read()
     assert (ended.returncode, ended.stdout) == (0, b"")
+
+
+def test_exit_code_terminated_before_anything_was_recorded(
+    run: Cli, saved: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise Terminated
+
+    monkeypatch.setattr("compilescope.commands.report.obtain", end)
+    ended = run("report", saved(recording(COMPILED)))
+    assert (ended.exit_code, ended.stderr) == (143, "Terminated.\n")
 
 
 def test_usage_missing_source(run: Cli) -> None:

@@ -48,7 +48,8 @@ A baseline holds findings that were accepted; it is written by --update-baseline
 Exit codes: 0  seen whole, within every limit
             1  findings
             2  wrong usage, an unreadable recording or baseline, or the workload crashed
-          130  interrupted by Ctrl-C
+          130  interrupted by Ctrl-C; what was recorded until then is reported and saved
+          143  the same by SIGTERM, as when CI runs out of time
 """
 
 

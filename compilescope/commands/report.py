@@ -22,6 +22,7 @@ Exit codes: 0  reported
             2  wrong usage, the workload crashed or ended with a failure, nothing was
                compiled, or none of the targets was
           130  interrupted by Ctrl-C; what was recorded until then is reported and saved
+          143  the same by SIGTERM, as when CI runs out of time
 """
 
 

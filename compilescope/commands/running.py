@@ -17,6 +17,7 @@ from compilescope.wording import listing
 from compilescope.workload.exits import hard_exits_seen
 from compilescope.workload.locate import RecordingSource, ScriptSource
 from compilescope.workload.points import RANDOM, parse_order
+from compilescope.workload.signals import termination_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,12 +151,12 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
     )
     if isinstance(source, ScriptSource):
         _refuse(request, "a script has no axes and no factory", keep=("script_args",))
-        with hard_exits_seen():
+        with hard_exits_seen(), termination_seen():
             return session.record_script(source, request.script_args, settings)
     if request.script_args:
         msg = f"{request.source} declares workloads, which take no arguments; only a script does."
         raise UsageError(msg)
-    with hard_exits_seen():
+    with hard_exits_seen(), termination_seen():
         return session.record_workloads(source, settings)
 
 

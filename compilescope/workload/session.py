@@ -23,6 +23,7 @@ from compilescope.workload.points import Order, override, read_value
 from compilescope.workload.reach import static_widths
 from compilescope.workload.revision import revision_of
 from compilescope.workload.script import run_script
+from compilescope.workload.signals import interruption
 from compilescope.workload.sweep import Plan, Walk, walk
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _sweep_each(workloads: Sequence[Workload], scope: Scope, settings: Settings)
         try:
             result = _sweep(one, scope, settings)
         except KeyboardInterrupt as error:
-            return Run(status="interrupted", error="interrupted by Ctrl-C", traceback=user_traceback(error))
+            return interruption(error)
         except WorkloadError as error:
             if not scope.recording.sweeps:
                 raise
@@ -139,8 +140,8 @@ def _sweep_each(workloads: Sequence[Workload], scope: Scope, settings: Settings)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a factory is the user's code and may raise anything)
             said = f"{one_line(error)} in the factory of workload {one.name!r}"
             return Run(status="raised", error=said, traceback=user_traceback(error))
-        if not result.sweep.completed:
-            return Run(status="interrupted", error="interrupted by Ctrl-C")
+        if result.interrupted_by is not None:
+            return interruption(result.interrupted_by)
         if result.all_failed:
             said = f"{result.sweep.points[0].error} at every point of workload {one.name!r}"
             return Run(status="raised", error=said, traceback=result.traceback)
@@ -168,4 +169,4 @@ def _sweep(workload: Workload, scope: Scope, settings: Settings) -> Walk:
     summary = summarise(result.sweep, scope.recording.compilations[earlier:])
     swept = msgspec.structs.replace(result.sweep, summary=summary)
     scope.add_sweep(swept)
-    return Walk(swept, result.traceback)
+    return dataclasses.replace(result, sweep=swept)
