@@ -14,6 +14,7 @@ from compilescope.analysis.rules import STALE_BASELINE
 from compilescope.commands.accepting import Wish, open_baseline
 from compilescope.commands.limits import budget_from, limit_options
 from compilescope.commands.output import deliver, plan_routes
+from compilescope.commands.printing import Command, tell
 from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
 from compilescope.commands.verdict import check_exit_code
 from compilescope.config import load_config
@@ -53,7 +54,7 @@ Exit codes: 0  seen whole, within every limit
 """
 
 
-class _Remembering(click.Command):
+class _Remembering(Command):
     """Keeps its arguments as they were typed, to tell which command would accept what was found."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -85,9 +86,9 @@ def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (c
     failures = [*settled.failures, *deliver(recording, routes, saved=request.save_to, verbose=request.verbose)]
     say(recording, request, routes)
     for remark in () if request.quiet else (*settled.remarks, *_conclusion(recording, keeper)):
-        click.echo(remark, err=True)
+        tell(remark)
     for failure in failures:
-        click.echo(f"error: {failure}", err=True)
+        tell(f"error: {failure}")
     context.exit(2 if failures else check_exit_code(recording))
 
 

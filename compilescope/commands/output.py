@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-import click
-
+from compilescope.commands.printing import is_closed, is_terminal, show
 from compilescope.errors import CompilescopeError, UsageError
 from compilescope.files import STDOUT, hindrance, is_same, write_atomically
 from compilescope.render.registry import FORMATS, render
@@ -67,6 +66,9 @@ def plan_routes(
     for route in routes:
         if route.path is not None:
             check_writable(route.path)
+        elif is_closed(sys.stdout):
+            msg = "stdout is closed: give the report a file, as -o FILE."
+            raise UsageError(msg)
     if saved is not None:
         check_writable(saved)
     return tuple(routes)
@@ -105,6 +107,9 @@ def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None
 
     Returns:
         A sentence for each place that failed; the others were served all the same.
+
+    Raises:
+        BrokenPipeError: whoever reads stdout has had enough.
     """
     failures: list[str] = []
     if saved is not None:
@@ -112,7 +117,8 @@ def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None
             save(recording, saved)
         except CompilescopeError as error:
             failures.append(str(error))
-    for route in routes:
+    # stdout comes last, as whoever reads it may have had enough of it.
+    for route in sorted(routes, key=lambda route: route.path is None):
         try:
             _deliver_one(recording, route, verbose=verbose)
         except CompilescopeError as error:
@@ -124,5 +130,5 @@ def _deliver_one(recording: Recording, route: Route, *, verbose: bool) -> None:
     if route.path is not None:
         write_atomically(route.path, render(recording, route.format, verbose=verbose).encode())
         return
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(render(recording, route.format, verbose=verbose, color=color), nl=False, color=color)
+    color = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    show(render(recording, route.format, verbose=verbose, color=color), color=color)

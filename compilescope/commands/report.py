@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from compilescope.commands.output import deliver, plan_routes
+from compilescope.commands.printing import Command, tell
 from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
 from compilescope.commands.verdict import exit_code
 from compilescope.config import load_config
@@ -26,7 +27,7 @@ Exit codes: 0  reported
 """
 
 
-@click.command(help=_HELP, short_help="Run something and report what torch.compile did.")
+@click.command(cls=Command, help=_HELP, short_help="Run something and report what torch.compile did.")
 @source_options
 @click.pass_context
 def report(context: click.Context, /, **options: object) -> None:
@@ -39,5 +40,5 @@ def report(context: click.Context, /, **options: object) -> None:
     failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
     say(recording, request, routes)
     for failure in failures:
-        click.echo(f"error: {failure}", err=True)
+        tell(f"error: {failure}")
     context.exit(2 if failures else exit_code(recording))

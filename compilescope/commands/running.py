@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from compilescope.analysis.summary import alarms, verdict
+from compilescope.commands.printing import is_terminal, tell
 from compilescope.errors import UsageError
 from compilescope.render.registry import FORMATS
 from compilescope.storage import load
@@ -146,7 +147,7 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
         parity=config.parity if request.parity is None else request.parity,
         arguments=_arguments(request),
         count_runs=config.count_runs if request.count_runs is None else request.count_runs,
-        warn=lambda text: click.echo(f"warning: {text}", err=True),
+        warn=lambda text: tell(f"warning: {text}"),
         track=iter if request.quiet else show,
     )
     if isinstance(source, ScriptSource):
@@ -228,12 +229,12 @@ def say(recording: Recording, request: Request, routes: tuple[Route, ...]) -> No
     """
     run = recording.meta.run
     if run is not None and run.traceback is not None and run.status == "raised":
-        click.echo(run.traceback, err=True)
+        tell(run.traceback)
     on_screen = any(route.path is None and route.format == "text" for route in routes)
-    if on_screen and sys.stdout.isatty() and sys.stderr.isatty():
+    if on_screen and is_terminal(sys.stdout) and is_terminal(sys.stderr):
         return
     for alarm in alarms(recording):
         if alarm.wrong:
-            click.echo(f"warning: {alarm.text}", err=True)
+            tell(f"warning: {alarm.text}")
     if not request.quiet:
-        click.echo(f"compilescope: {verdict(recording)}", err=True)
+        tell(f"compilescope: {verdict(recording)}")
