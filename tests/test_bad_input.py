@@ -95,6 +95,42 @@ def test_script_that_goes_elsewhere(report: Cli, tmp_path: Path) -> None:
     assert code.file == "source.py"
 
 
+@pytest.mark.parametrize("end", ["", "raise ValueError('no data')\n"])
+def test_script_that_deletes_its_working_folder(report: Cli, tmp_path: Path, end: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chdir(home)
+    (home / "source.py").write_text(COMPILE + f"import shutil\nshutil.rmtree({str(home)!r})\n{end}")
+    whole = str(tmp_path / "whole.json")
+    ended = CliRunner().invoke(main, ["report", "source.py", "--save", "run.json", "--format", f"json:{whole}"])
+    assert ended.exit_code == 2
+    assert "error: run.json cannot be written" in ended.stderr
+    assert "Traceback" not in ended.stderr or "ValueError: no data" in ended.stderr
+    assert "compilescope itself failed" not in ended.stderr
+    assert len(load(whole).compiled) == 1
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["whole.json"]
+
+
+def test_script_that_makes_its_working_folder_anew(report: Cli, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    os.chdir(tmp_path / "home")
+    text = COMPILE + "import os, shutil\nhome = os.getcwd()\nshutil.rmtree(home)\nos.mkdir(home)\n"
+    (tmp_path / "source.py").write_text(text)
+    assert CliRunner().invoke(main, ["report", "../source.py", "--save", "run.json"]).exit_code == 0
+    assert len(load(tmp_path / "home" / "run.json").compiled) == 1
+
+
+def test_script_that_closes_its_streams(tmp_path: Path) -> None:
+    closing = "import os, sys\nsys.stdout.close()\nsys.stderr.close()\nos.close(1)\nos.close(2)\n"
+    (tmp_path / "source.py").write_text(COMPILE + closing)
+    command = [sys.executable, "-m", "compilescope", "report", "source.py", "--save", "run.json"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "1 compilation of 1 code object" in ended.stdout
+    assert "compilescope: 1 compilation of 1 code object" in ended.stderr
+    assert len(load(tmp_path / "run.json").compiled) == 1
+
+
 def test_script_that_exits_in_order(report: Cli) -> None:
     assert report(COMPILE + "raise SystemExit(0)\n").exit_code == 0
     saved("ok")

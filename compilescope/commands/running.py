@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,14 @@ from compilescope.render.registry import FORMATS
 from compilescope.storage import load
 from compilescope.wording import listing
 from compilescope.workload.exits import hard_exits_seen
+from compilescope.workload.folder import folder_kept
 from compilescope.workload.locate import RecordingSource, ScriptSource
 from compilescope.workload.points import RANDOM, parse_order
 from compilescope.workload.signals import termination_seen
+from compilescope.workload.streams import streams_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from compilescope.commands.output import Route
     from compilescope.config import Config
@@ -152,13 +155,20 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
     )
     if isinstance(source, ScriptSource):
         _refuse(request, "a script has no axes and no factory", keep=("script_args",))
-        with hard_exits_seen(), termination_seen():
+        with _program_contained():
             return session.record_script(source, request.script_args, settings)
     if request.script_args:
         msg = f"{request.source} declares workloads, which take no arguments; only a script does."
         raise UsageError(msg)
-    with hard_exits_seen(), termination_seen():
+    with _program_contained():
         return session.record_workloads(source, settings)
+
+
+@contextlib.contextmanager
+def _program_contained() -> Iterator[None]:
+    """Let what runs end in any way that it likes, and come back to where and how we were."""
+    with folder_kept(), streams_kept(), hard_exits_seen(), termination_seen():
+        yield
 
 
 def _order(request: Request, config: Config) -> Order:

@@ -17,6 +17,7 @@ from compilescope.record import Run
 from compilescope.workload.coincidence import coincidences
 from compilescope.workload.declare import Axis, Workload
 from compilescope.workload.faults import one_line, user_traceback
+from compilescope.workload.folder import program_may_wander
 from compilescope.workload.load import importable, load_workloads
 from compilescope.workload.parity import EagerComparison
 from compilescope.workload.points import Order, override, read_value
@@ -66,8 +67,7 @@ def record_script(source: ScriptSource, arguments: Sequence[str], settings: Sett
     What the script prints to ``sys.stdout`` goes to stderr: stdout belongs to the report.
     """
     with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
-        # Paths, ours and those in the recording, hold for the folder that the user is in, wherever the script goes.
-        with contextlib.chdir(Path.cwd()):
+        with program_may_wander():
             run = run_script(source.path, arguments)
         recording = scope.recording
     return _ended(recording, run, revision_of(source.path))
@@ -80,16 +80,17 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
         WorkloadError: the source cannot be imported, or declares nothing that can be run.
         UsageError: an axis is unknown.
     """
+    home = Path.cwd()
     with importable(source), contextlib.redirect_stdout(sys.stderr):
         workloads = _with_values(load_workloads(source), settings.values)
         with observe(_targets(workloads, settings.patterns), count_runs=settings.count_runs) as scope:
-            with contextlib.chdir(Path.cwd()):
+            with program_may_wander():
                 run = _sweep_each(workloads, scope, settings)
             recording = scope.recording
     if settings.arguments.get("device") == "meta":
         # The recorder names the machine's device; what ran on meta ran on none.
         recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))
-    return _ended(recording, run, revision_of(Path.cwd() if isinstance(source.module, str) else source.module))
+    return _ended(recording, run, revision_of(home if isinstance(source.module, str) else source.module))
 
 
 def _ended(recording: Recording, run: Run, revision: str | None) -> Recording:
