@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,7 @@ def from_json(data: bytes, *, name: str = "the recording") -> Recording:
     Raises:
         RecordingError: the data is empty, truncated, foreign, or of a newer format.
     """
+    data = data.removeprefix(codecs.BOM_UTF8)  # editors on Windows begin a file with it
     if not data.strip():
         msg = f"{name} is empty."
         raise RecordingError(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import stat
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,10 @@ def test_recording_comes_back_from_its_json() -> None:
 def test_recording_comes_back_from_a_file(tmp_path: Path) -> None:
     storage.save(WHOLE, tmp_path / "r.json")
     assert storage.load(tmp_path / "r.json") == WHOLE
+
+
+def test_recording_that_begins_with_a_byte_order_mark_is_read() -> None:
+    assert storage.from_json(codecs.BOM_UTF8 + storage.to_json(WHOLE)) == WHOLE
 
 
 def test_json_is_of_the_contract() -> None:

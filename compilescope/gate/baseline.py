@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.analysis.rules import RULES
-from compilescope.errors import UsageError
+from compilescope.errors import RecordingError, UsageError
 from compilescope.files import locked, write_atomically
 from compilescope.wording import guess, listing
 
@@ -144,7 +144,7 @@ def read(path: Path) -> Baseline:
         UsageError: there is no such file, or it is not of the form that :func:`write` gives it.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors on Windows begin a file with a byte order mark
     except OSError as error:
         msg = f"The baseline {path} cannot be read: {error.strerror or error}."
         raise UsageError(msg) from None
@@ -153,6 +153,9 @@ def read(path: Path) -> Baseline:
         raise UsageError(msg) from None
     try:
         return _checked(json.loads(text, object_pairs_hook=_without_twins), path)
+    except RecursionError:
+        msg = f"The baseline {path} is no valid JSON: it is nested too deeply."
+        raise UsageError(msg) from None
     except ValueError as error:
         msg = f"The baseline {path} is no valid JSON, or was cut short: {error}."
         raise UsageError(msg) from None
@@ -167,7 +170,7 @@ def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     built: dict[str, Any] = {}
     for key, value in pairs:
         if key in built and built[key] != value:
-            msg = f"{key!r} comes twice, as {built[key]} and {value}; keep one of the lines"
+            msg = f"{key!r} comes twice, as {built[key]!r} and {value!r}; keep one of the lines"
             raise ValueError(msg)
         built[key] = value
     return built
@@ -202,10 +205,22 @@ def _entries(minor: str, entries: object, path: Path) -> dict[str, int]:
         if not RULES[code].acceptable:
             msg = f"The entry {entry!r} {where} accepts what nobody can accept: {RULES[code].name}."
             raise UsageError(msg)
+        if not _is_text(entry):
+            msg = f"The entry {entry!r} {where} is not UTF-8 text."
+            raise UsageError(msg)
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             msg = f"The count of {entry!r} {where} must be a whole number of 1 or more, not {count!r}."
             raise UsageError(msg)
     return {entry: count for entry, count in entries.items() if entry != _END}
+
+
+def _is_text(entry: str) -> bool:
+    """Whether ``entry`` can be encoded: a lone surrogate, as JSON may spell it, cannot."""
+    try:
+        entry.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def rewrite(path: Path, change: Callable[[Baseline], Baseline]) -> Baseline:
@@ -227,8 +242,13 @@ def write(baseline: Baseline, path: Path) -> None:
     """Write ``baseline`` to ``path``, whole or not at all.
 
     Raises:
-        RecordingError: the place cannot be written.
+        RecordingError: the place cannot be written, or an entry is of a file whose name is no text.
     """
+    for entries in baseline.torch.values():
+        for entry in entries:
+            if not _is_text(entry):
+                msg = f"{path} cannot be written: the entry {entry!r} is not UTF-8 text."
+                raise RecordingError(msg)
     write_atomically(path, to_text(baseline).encode())
 
 

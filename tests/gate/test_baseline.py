@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import subprocess
@@ -193,11 +194,22 @@ def test_order_of_the_findings_makes_no_difference(order: list[Finding]) -> None
 def test_any_words_can_be_written_and_read(keys: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
     baseline = Baseline({"2.13": {f"CS301 {key}": count for key, count in keys.items()}})
-    try:
-        write(baseline, path)
-    except UnicodeEncodeError:  # a lone surrogate is no text that a source line could hold
-        return
+    write(baseline, path)
     assert read(path) == baseline
+
+
+def test_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    write(Baseline({"2.13": {"CS301 x": 1}}), path)
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    assert read(path).accepted("2.13") == {"CS301 x": 1}
+
+
+def test_entry_that_is_no_text_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    with pytest.raises(RecordingError, match=r"the entry 'CS301 \\udc80.py' is not UTF-8 text"):
+        write(Baseline({"2.13": {"CS301 \udc80.py": 1}}), path)
+    assert not path.exists()
 
 
 def test_nothing_in_the_file_depends_on_the_machine_the_lines_or_the_time() -> None:
@@ -262,6 +274,8 @@ SOUND = '{"format": 1, "torch": {"2.13": {"CS301 x": 1, "~": 0}}}'
     [
         ("", "is no valid JSON, or was cut short"),
         (SOUND[:-9], "is no valid JSON, or was cut short"),
+        ("[" * 100_000, "is no valid JSON: it is nested too deeply"),
+        (SOUND.replace('x": 1', 'x": ' + "[" * 100_000), "is no valid JSON: it is nested too deeply"),
         ("[]", "is no baseline of compilescope"),
         ('{"meta": {}}', "is no baseline of compilescope"),
         (SOUND.replace("1, ", "2, ", 1), "has format 2; this version reads format 1"),
@@ -275,6 +289,8 @@ SOUND = '{"format": 1, "torch": {"2.13": {"CS301 x": 1, "~": 0}}}'
         (SOUND.replace('x": 1', 'x": true'), "must be a whole number of 1 or more, not True"),
         (SOUND.replace('x": 1', 'x": 1.5'), "must be a whole number of 1 or more, not 1.5"),
         (SOUND.replace('x": 1', 'x": NaN'), "must be a whole number of 1 or more, not nan"),
+        (SOUND.replace("CS301 x", "CS301 \\ud800"), r"'CS301 \\ud800' .* is not UTF-8 text"),
+        (SOUND.replace('x": 1', 'x": 1, "CS301 x": "\\ud800"'), r"comes twice, as 1 and '\\ud800'"),
         (SOUND.replace('x": 1', 'x": 1, "CS301 x": 2'), "'CS301 x' comes twice, as 1 and 2"),
     ],
 )
