@@ -31,12 +31,14 @@ class Ledger:
         baseline: what it held when the session began.
         updating: whether whatever may be accepted is to be accepted.
         found: what is to be accepted.
+        met: whatever may be accepted that tests were found with.
     """
 
     path: Path
     baseline: file.Baseline
     updating: bool
     found: Found = field(default_factory=dict)
+    met: Found = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: Path, *, updating: bool) -> Ledger:
@@ -55,24 +57,34 @@ class Ledger:
     def hold(self, rulings: Iterable[Ruling], torch: str) -> tuple[Ruling, ...]:
         """Return ``rulings`` without the findings that are accepted under this version of torch."""
         minor = file.torch_minor(torch)
+        self.met.setdefault(minor, {})
         return tuple(self._hold(ruling, minor) for ruling in rulings)
 
     def _hold(self, ruling: Ruling, minor: str) -> Ruling:
+        entries = file.update(file.Baseline(), ruling.findings, minor).accepted(minor)
+        _note(self.met, {minor: entries})
         if ruling.claim.broken is not None:  # the mark itself accepts
             return ruling
         accepted = self.baseline.accepted(minor)
         # A test that was not seen whole may have missed the rest: nothing of it is accepted anew.
-        if self.updating and all(file.entry_of(one) is not None for one in ruling.findings):
-            accepted = file.update(file.Baseline(), ruling.findings, minor).accepted(minor)
-            self.note({minor: accepted})
+        if self.updating and is_seen_whole(ruling):
+            accepted = entries
+            _note(self.found, {minor: entries})
         return replace(ruling, findings=file.compare(ruling.findings, accepted).new)
 
-    def note(self, found: Mapping[str, Mapping[str, int]]) -> None:
-        """Accept what was found, here or by a worker."""
-        for minor, entries in found.items():
-            known = self.found.setdefault(minor, {})
-            for entry, amount in entries.items():
-                known[entry] = max(amount, known.get(entry, 0))
+    def note(self, found: Found, met: Found) -> None:
+        """Take over what a worker has found and met."""
+        _note(self.found, found)
+        _note(self.met, met)
+
+    def stale(self) -> tuple[file.Fixed, ...]:
+        """Return what is accepted more often than any test was found with it; it tells only where all tests ran."""
+        return tuple(
+            file.Fixed(entry, amount, met.get(entry, 0))
+            for minor, met in self.met.items()
+            for entry, amount in self.baseline.accepted(minor).items()
+            if met.get(entry, 0) < amount
+        )
 
     def write(self) -> str | None:
         """Write the file if it is to be updated, and return a sentence on it.
@@ -99,3 +111,15 @@ class Ledger:
             anew += more
             known |= more
         return file.Baseline(accepted)
+
+
+def is_seen_whole(ruling: Ruling) -> bool:
+    """Whether nothing kept from seeing all that a test compiled: each finding is one that may be accepted."""
+    return all(file.entry_of(one) is not None for one in ruling.findings)
+
+
+def _note(known: Found, more: Mapping[str, Mapping[str, int]]) -> None:
+    for minor, entries in more.items():
+        kept = known.setdefault(minor, {})
+        for entry, amount in entries.items():
+            kept[entry] = max(amount, kept.get(entry, 0))

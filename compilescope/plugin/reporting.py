@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from compilescope.commands.output import plan_routes
 from compilescope.errors import CompilescopeError, UsageError
 from compilescope.files import write_atomically
+from compilescope.plugin.census import Census, asks_for_all, is_ours
 from compilescope.plugin.ledger import Ledger
 from compilescope.plugin.report import findings_of
 from compilescope.plugin.xdist import Handover, Workers, hand_over, is_worker
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from compilescope.record import Recording
 
 
+_SHOWN: Final = 5
+"""Entries that are listed before it is said how many more there are."""
+
+
 class Reporting:
     """Collects recordings; writes the reports and the baseline when the session ends.
 
@@ -38,6 +43,7 @@ class Reporting:
 
     def __init__(self, routes: Sequence[Route], ledger: Ledger | None) -> None:
         self.ledger = ledger
+        self.census = Census()
         self._routes = tuple(routes)
         self._tests: dict[str, Recording] = {}
         self._workers = Workers()
@@ -67,6 +73,19 @@ class Reporting:
         """Keep what was recorded of a test; of one that is run again, the last run counts."""
         self._tests[nodeid] = replace(recording, findings=findings_of(nodeid, rulings))
 
+    def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
+        """Know of tests that are not run."""
+        self.census.partial |= any(is_ours(item) for item in items)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Know of tests that are not seen: their file is broken, or skipped as a whole."""
+        self.census.partial |= not report.passed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Know of tests that never began."""
+        began = report.when != "setup" or report.passed
+        self.census.partial |= not began and report.nodeid in self.census.expected
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:  # noqa: ANN401 (xdist may not be installed)
         """Expect something of a worker of pytest-xdist."""
@@ -81,9 +100,10 @@ class Reporting:
         """Hand over or write; what goes wrong here fails a session that went well otherwise."""
         if is_worker(session.config):
             whole = merge(self._tests.values()) if self._tests else None
-            hand_over(session.config, Handover(whole, {} if self.ledger is None else self.ledger.found))
+            found, met = ({}, {}) if self.ledger is None else (self.ledger.found, self.ledger.met)
+            hand_over(session.config, Handover(whole, found, met, self.census))
             return
-        failed = [*self._workers.missing(), *self._write_reports(session.config), *self._write_baseline()]
+        failed = [*self._workers.missing(), *self._write_reports(session.config), *self._write_baseline(session.config)]
         self._said += failed
         if failed and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -113,17 +133,23 @@ class Reporting:
         self._said.append(f"{route.path}: {count(len(recording.compilations), 'compilation')} ({route.format}).")
         return None
 
-    def _write_baseline(self) -> list[str]:
+    def _write_baseline(self, config: pytest.Config) -> list[str]:
         """Return a sentence if it could not be written."""
         if self.ledger is None:
             return []
         for handover in self._workers.handed():
-            self.ledger.note(handover.found)
+            self.ledger.note(handover.found, handover.met)
+            self.census.add(handover.census)
+        if self.ledger.updating and not self.census.judged:
+            self._said.append(f"No test was judged, so {self.ledger.path} was not written.")
+            return []
         try:
             said = self.ledger.write()
         except CompilescopeError as error:
             return [str(error)]
         self._said += [] if said is None else [said]
+        if self.census.is_whole and asks_for_all(config) and not self._workers.missing():
+            self._said += _told_of_stale(self.ledger)
         return []
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -132,3 +158,15 @@ class Reporting:
             terminalreporter.section("compilescope")
         for text in (*self._shown, *(f"{line}\n" for line in self._said)):
             terminalreporter.write(text)
+
+
+def _told_of_stale(ledger: Ledger) -> list[str]:
+    stale = ledger.stale()
+    if not stale:
+        return []
+    more = len(stale) - _SHOWN
+    return [
+        f"{ledger.path} accepts more than any test was found with. Drop or lower by hand:",
+        *(f"  fixed: {one}" for one in stale[:_SHOWN]),
+        *([f"  ... and {count(more, 'other entry', 'other entries')}."] if more > 0 else []),
+    ]
