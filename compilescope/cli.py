@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
+from typing import Any
 
 import click
 
@@ -12,38 +12,64 @@ from compilescope._version import __version__
 from compilescope.commands.check import check
 from compilescope.commands.explain import explain
 from compilescope.commands.lanes import lanes
+from compilescope.commands.printing import Command, discard, show, tell
 from compilescope.commands.report import report
 from compilescope.commands.verdict import BROKEN, INTERRUPTED
 from compilescope.errors import CompilescopeError
+from compilescope.workload.signals import TERMINATED, Terminated
 
 
-class _Commands(click.Group):
+class _Commands(Command, click.Group):
     """Turns what a command raises into one sentence and an exit code."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's own signature)
+        """Run the program; its own help and version may have nowhere to go."""
+        try:
+            return super().main(*args, **extra)
+        except CompilescopeError as error:
+            tell(f"Error: {error}")
+            sys.exit(error.exit_code)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except CompilescopeError as error:
-            click.echo(f"Error: {error}", err=True)
+            tell(f"Error: {error}")
             ctx.exit(error.exit_code)
+        except Terminated:
+            tell("Terminated.")
+            ctx.exit(TERMINATED)
         except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
+            tell("Interrupted.")
             ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except BrokenPipeError:
-            # Whoever read the report has had enough (... | head); Python would complain again when it flushes.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read the report has had enough (... | head).
+            discard(sys.stdout)
             ctx.exit(BROKEN)
         except Exception:  # noqa: BLE001 (the last resort: Python would exit 1, which means findings)
-            click.echo(traceback.format_exc(), err=True)
-            click.echo("compilescope itself failed: please report the traceback above.", err=True)
+            tell(traceback.format_exc())
+            tell("compilescope itself failed: please report the traceback above.")
             ctx.exit(BROKEN)
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: object) -> None:
+    if wanted and not context.resilient_parsing:
+        show(f"compilescope, version {__version__}\n")
+        context.exit()
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="compilescope")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Explain what torch.compile did: every recompile, graph break and eager fallback, with its cause.
 

@@ -367,8 +367,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """How the workload itself ended.
 
     Attributes:
-        status: ``ok``; ``raised``; ``exited`` (``sys.exit``); ``interrupted`` (Ctrl-C).
-        exit_code: of ``sys.exit``, else None.
+        status: ``ok``; ``raised``; ``exited`` (``sys.exit``); ``interrupted`` (Ctrl-C, SIGTERM).
+        exit_code: of ``sys.exit``, or what a shell makes of SIGTERM; else None.
         error: the exception, one line.
         traceback: its text, for people.
     """

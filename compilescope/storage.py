@@ -1,20 +1,23 @@
-"""Recordings on disk: JSON format 1, written atomically, read with one clear sentence on failure."""
+"""Recordings on disk: JSON format 1, written whole or not at all, read with one clear sentence on failure."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
+import codecs
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from compilescope.errors import RecordingError
+from compilescope.files import write_atomically
 from compilescope.record import FORMAT, GraphBreak, Recording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from compilescope.record import Compilation
 
 
 class _MetaProbe(msgspec.Struct):
@@ -46,6 +49,7 @@ def from_json(data: bytes, *, name: str = "the recording") -> Recording:
     Raises:
         RecordingError: the data is empty, truncated, foreign, or of a newer format.
     """
+    data = data.removeprefix(codecs.BOM_UTF8)  # editors on Windows begin a file with it
     if not data.strip():
         msg = f"{name} is empty."
         raise RecordingError(msg)
@@ -88,7 +92,7 @@ def load(path: str | os.PathLike[str]) -> Recording:
 
 
 def save(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Write ``recording`` to ``path``, whole or not at all.
+    """Write ``recording`` to ``path``, as :func:`compilescope.files.write_atomically` does.
 
     Raises:
         RecordingError: the place cannot be written.
@@ -96,36 +100,15 @@ def save(recording: Recording, path: str | os.PathLike[str]) -> None:
     write_atomically(Path(path), to_json(recording))
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` beside ``path`` and move it there; a half-written file is never left behind.
-
-    Raises:
-        RecordingError: the place cannot be written.
-    """
-    temporary: str | None = None
-    try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        # mkstemp makes the file private to its owner; a report is as readable as any new file.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    except OSError as error:
-        msg = f"{path} cannot be written: {error.strerror or error}."
-        raise RecordingError(msg) from None
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-
-
 def merge(recordings: Iterable[Recording]) -> Recording:
     """Join recordings of several processes (pytest workers, ranks) into one.
 
     Code objects are joined by id, graph breaks by site (their events add up); compilations,
     fallbacks, targets, sweeps and findings are kept all. Meta data is the first recording's.
+
+    Every process counts its compilations anew, and so does Dynamo after each reset. As within one
+    recording, ``#n`` is appended where an id comes again, and the entries that a recompile speaks of
+    are renamed with it.
 
     Raises:
         ValueError: there is nothing to merge.
@@ -135,16 +118,54 @@ def merge(recordings: Iterable[Recording]) -> Recording:
         msg = "merge needs at least one recording"
         raise ValueError(msg)
     codes = {code.id: code for part in parts for code in part.code_objects}
+    numbers: Counter[str] = Counter()
     return Recording(
         meta=parts[0].meta,
         code_objects=tuple(codes.values()),
-        compilations=tuple(c for part in parts for c in part.compilations),
+        compilations=tuple(c for part in parts for c in _renumbered(part.compilations, numbers)),
         graph_breaks=merge_breaks(b for part in parts for b in part.graph_breaks),
         fallbacks=tuple(f for part in parts for f in part.fallbacks),
         targets=tuple(t for part in parts for t in part.targets),
         sweeps=tuple(s for part in parts for s in part.sweeps),
         findings=tuple(f for part in parts for f in part.findings),
     )
+
+
+def _renumbered(compilations: Iterable[Compilation], numbers: Counter[str]) -> Iterator[Compilation]:
+    """Yield the compilations of one recording under ids that no other recording has.
+
+    Args:
+        compilations: in their order.
+        numbers: how often each of Dynamo's ids came so far, in all recordings.
+    """
+    current: dict[str, str] = {}
+    awaited: set[str] = set()
+
+    def named_anew(identity: str) -> str:
+        bare = identity.partition("#")[0]
+        numbers[bare] += 1
+        current[identity] = bare if numbers[bare] == 1 else f"{bare}#{numbers[bare]}"
+        return current[identity]
+
+    def spoken_of(identity: str) -> str:
+        if identity in current:
+            return current[identity]
+        # Compiled later, or before the recording began; in the latter case no other recording may take its name.
+        awaited.add(identity)
+        return named_anew(identity)
+
+    for one in compilations:
+        why = one.recompile
+        if why is not None:
+            why = msgspec.structs.replace(
+                why,
+                entries=tuple(msgspec.structs.replace(miss, id=spoken_of(miss.id)) for miss in why.entries),
+                closest=None if why.closest is None else spoken_of(why.closest),
+                alternatives=tuple(spoken_of(entry) for entry in why.alternatives),
+            )
+        name = current[one.id] if one.id in awaited else named_anew(one.id)
+        awaited.discard(one.id)
+        yield msgspec.structs.replace(one, id=name, recompile=why)
 
 
 def merge_breaks(breaks: Iterable[GraphBreak]) -> tuple[GraphBreak, ...]:

@@ -95,6 +95,42 @@ def test_script_that_goes_elsewhere(report: Cli, tmp_path: Path) -> None:
     assert code.file == "source.py"
 
 
+@pytest.mark.parametrize("end", ["", "raise ValueError('no data')\n"])
+def test_script_that_deletes_its_working_folder(report: Cli, tmp_path: Path, end: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chdir(home)
+    (home / "source.py").write_text(COMPILE + f"import shutil\nshutil.rmtree({str(home)!r})\n{end}")
+    whole = str(tmp_path / "whole.json")
+    ended = CliRunner().invoke(main, ["report", "source.py", "--save", "run.json", "--format", f"json:{whole}"])
+    assert ended.exit_code == 2
+    assert "error: run.json cannot be written" in ended.stderr
+    assert "Traceback" not in ended.stderr or "ValueError: no data" in ended.stderr
+    assert "compilescope itself failed" not in ended.stderr
+    assert len(load(whole).compiled) == 1
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["whole.json"]
+
+
+def test_script_that_makes_its_working_folder_anew(report: Cli, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    os.chdir(tmp_path / "home")
+    text = COMPILE + "import os, shutil\nhome = os.getcwd()\nshutil.rmtree(home)\nos.mkdir(home)\n"
+    (tmp_path / "source.py").write_text(text)
+    assert CliRunner().invoke(main, ["report", "../source.py", "--save", "run.json"]).exit_code == 0
+    assert len(load(tmp_path / "home" / "run.json").compiled) == 1
+
+
+def test_script_that_closes_its_streams(tmp_path: Path) -> None:
+    closing = "import os, sys\nsys.stdout.close()\nsys.stderr.close()\nos.close(1)\nos.close(2)\n"
+    (tmp_path / "source.py").write_text(COMPILE + closing)
+    command = [sys.executable, "-m", "compilescope", "report", "source.py", "--save", "run.json"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "1 compilation of 1 code object" in ended.stdout
+    assert "compilescope: 1 compilation of 1 code object" in ended.stderr
+    assert len(load(tmp_path / "run.json").compiled) == 1
+
+
 def test_script_that_exits_in_order(report: Cli) -> None:
     assert report(COMPILE + "raise SystemExit(0)\n").exit_code == 0
     saved("ok")
@@ -232,27 +268,51 @@ def test_setting_that_is_misspelt(report: Cli, tmp_path: Path) -> None:
     assert "Unknown key 'ordr'" in ended.stderr
 
 
-def test_ctrl_c_in_a_sweep_saves_what_was_recorded(tmp_path: Path) -> None:
-    """A real signal to a real process: the report is written, and the shell is told 130."""
-    (tmp_path / "slow.py").write_text(
-        WORKLOAD + "import sys, time\n@workload(axes=[Axis('n', [3, 4, 5])])\ndef w():\n"
-        "    f = torch.compile(lambda x: x + 1, backend='eager')\n"
-        "    def call(n):\n        f(torch.ones(n))\n        if n == 4:\n"
-        "            print('ready', file=sys.stderr, flush=True)\n            time.sleep(60)\n    return call\n"
-    )
+SLOW_SWEEP = (
+    WORKLOAD + "import sys, time\n@workload(axes=[Axis('n', [3, 4, 5])])\ndef w():\n"
+    "    f = torch.compile(lambda x: x + 1, backend='eager')\n"
+    "    def call(n):\n        f(torch.ones(n))\n        if n == 4:\n"
+    "            print('ready', file=sys.stderr, flush=True)\n            time.sleep(60)\n    return call\n"
+)
+SLOW_SCRIPT = COMPILE + "import sys, time\nprint('ready', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
+
+
+def signalled(folder: Path, source: str, number: signal.Signals, *command: str) -> tuple[int, str]:
+    """Send a real signal to a real process once it is ready; return its exit code and what it printed."""
+    (folder / "slow.py").write_text(source)
     # What runs in the background inherits an ignored SIGINT, and Python then leaves it ignored.
     listening = (
         "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "runpy.run_module('compilescope', run_name='__main__')"
     )
-    command = [sys.executable, "-c", listening, "report", "slow.py", "--save", "run.json"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    whole = [sys.executable, "-c", listening, *command, "slow.py", "--save", "run.json"]
+    process = subprocess.Popen(whole, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert any("ready" in line for line in process.stderr)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     out, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
+    return process.returncode, out
+
+
+@pytest.mark.parametrize(
+    ("number", "command", "code"),
+    [(signal.SIGINT, "report", 130), (signal.SIGTERM, "report", 143), (signal.SIGTERM, "check", 143)],
+)
+def test_signal_in_a_sweep_saves_what_was_recorded(
+    tmp_path: Path, number: signal.Signals, command: str, code: int
+) -> None:
+    ended, out = signalled(tmp_path, SLOW_SWEEP, number, command)
+    assert ended == code
     recording = load(tmp_path / "run.json")
     assert not recording.sweeps[0].completed
     assert [point.values for point in recording.sweeps[0].points] == [{"n": 3}]
     assert len(recording.compiled) == 2
+    assert "interrupted" in out
+
+
+def test_sigterm_in_a_script_saves_what_was_recorded(tmp_path: Path) -> None:
+    ended, out = signalled(tmp_path, SLOW_SCRIPT, signal.SIGTERM, "report")
+    assert ended == 143
+    recording = load(tmp_path / "run.json")
+    assert len(recording.compiled) == 1
+    assert (recording.meta.run.status, recording.meta.run.error) == ("interrupted", "terminated by SIGTERM")
     assert "interrupted" in out

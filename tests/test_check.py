@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from compilescope.cli import main
 from compilescope.commands import output
 from compilescope.errors import RecordingError
-from compilescope.gate.baseline import read
+from compilescope.gate.baseline import read, update, write
 from compilescope.gate.budget import Budget, judge
 from compilescope.record import Recording, Run, Target
 from compilescope.storage import load, save, to_json
@@ -143,6 +144,7 @@ def test_targets_of_the_budget_are_all_that_it_speaks_of(check: Check, tmp_path:
         (Run(status="raised", error="ValueError: bad"), 2),
         (Run(status="exited", exit_code=3), 2),
         (Run(status="interrupted"), 130),
+        (Run(status="interrupted", exit_code=143), 143),
         (Run(status="exited", exit_code=0), 0),
     ],
 )
@@ -218,6 +220,8 @@ def test_file_that_is_no_recording(tmp_path: Path, text: str) -> None:
         (["--baseline", "nowhere/b.json", "--update-baseline"], "The folder nowhere does not exist."),
         (["--baseline", "run.json", "--update-baseline"], "run.json is no baseline of compilescope"),
         (["--baseline", "b", "--update-baseline", "--format", "json:b"], "b is the baseline: give the report another"),
+        (["--baseline", "b", "--update-baseline", "-o", "./b"], "b is the baseline: give the report another"),
+        (["--baseline", "./b", "--update-baseline", "--save", "b"], "b is the baseline: give the report another"),
         (["--no-count-runs"], "--count-runs cannot be used with run.json"),
         (["--sweep", "a=1"], "--sweep cannot be used with run.json"),
         (["--exit-zero"], "No such option"),
@@ -311,6 +315,58 @@ def test_update_of_the_new_only_drops_nothing(check: Check, accepted: Path) -> N
     assert len(read(accepted).accepted("2.13")) == 3
     assert check(other, *WITH_BASELINE, "--update-baseline").exit_code == 0
     assert len(read(accepted).accepted("2.13")) == 1
+
+
+@pytest.mark.parametrize("other", ["hard.json", "link.json", "folder/b.json"])
+@pytest.mark.parametrize("option", ["-o", "--save"])
+def test_baseline_is_not_written_over_by_any_name(check: Check, accepted: Path, other: str, option: str) -> None:
+    (accepted.parent / "hard.json").hardlink_to(accepted)
+    (accepted.parent / "link.json").symlink_to(accepted)
+    (accepted.parent / "folder").symlink_to(".")
+    before = accepted.read_bytes()
+    ended = check(broken(), *WITH_BASELINE, option, other)
+    assert ended.exit_code == 2
+    assert f"{other} is the baseline: give the report another file." in ended.stderr
+    assert accepted.read_bytes() == before
+
+
+@pytest.mark.parametrize("option", ["--update-baseline", "--update-new-only"])
+def test_what_another_session_has_accepted_meanwhile_stays(
+    check: Check, accepted: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    other = sound(graph_breaks=(broken_at(text="x.item()", kind="item"),))
+
+    def meanwhile(*arguments: object) -> object:
+        theirs = update(read(accepted), judge(other, Budget(max_graph_breaks=0)), "2.13", new_only=True)
+        write(theirs, accepted)
+        return judge(*arguments)
+
+    monkeypatch.setattr("compilescope.commands.check.judge", meanwhile)
+    assert check(sound(graph_breaks=broken().graph_breaks[:1]), *WITH_BASELINE, option).exit_code == 0
+    entries = read(accepted).accepted("2.13")
+    assert sum("x.item()" in entry for entry in entries) == 1
+    assert sum("print(x)" in entry for entry in entries) == (0 if option == "--update-baseline" else 1)
+
+
+def test_recording_is_saved_though_the_baseline_cannot_be_written(
+    check: Check, accepted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(*arguments: object) -> object:
+        accepted.write_text("{}")
+        return judge(*arguments)
+
+    monkeypatch.setattr("compilescope.commands.check.judge", meanwhile)
+    ended = check(broken(), *WITH_BASELINE, "--update-baseline", "--save", "judged.json")
+    assert ended.exit_code == 2
+    assert "error: b.json is no baseline of compilescope" in ended.stderr
+    assert accepted.read_text() == "{}"
+    assert load(accepted.parent / "judged.json").graph_breaks == broken().graph_breaks
+
+
+def test_baseline_that_is_a_pipe_cannot_be_updated(check: Check, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.json")
+    ended = check(broken(), *WITH_BASELINE, "--update-baseline")
+    assert (ended.exit_code, ended.stderr) == (2, "Error: The baseline b.json is not a file that could be updated.\n")
 
 
 def test_baseline_of_another_torch_accepts_nothing(check: Check, accepted: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,10 +22,10 @@ from compilescope.record import Compilation, Meta, Recording, Run, Target
 from compilescope.render.registry import FORMATS
 from compilescope.storage import load, save
 from compilescope.wording import listing
+from compilescope.workload.signals import Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from click.testing import Result
 
@@ -173,6 +174,7 @@ def test_exit_code_nothing_compiled(run: Cli, saved: Saver) -> None:
         (Run(status="exited", exit_code=3), 2),
         (Run(status="raised", error="ValueError: bad"), 2),
         (Run(status="interrupted"), 130),
+        (Run(status="interrupted", exit_code=143), 143),
     ],
 )
 def test_exit_code_end_of_the_workload(run: Cli, saved: Saver, end: Run, code: int) -> None:
@@ -226,7 +228,11 @@ def test_exit_code_failure_of_compilescope_itself(saved: Saver, monkeypatch: pyt
         (["--format", "json:a", "-o", "b"], "-o names a file for a format that has none"),
         (["-o", "missing/a.txt"], "The folder missing does not exist."),
         (["--format", "json:a", "--save", "a"], "Two things would go to a:"),
+        (["--format", "json:a", "--format", "text:./a"], "Two things would go to a:"),
+        (["--format", "json:a", "--save", "linked/a"], "Two things would go to linked/a:"),
         (["--save", "."], ". is a directory; give a file."),
+        (["--save", "run.json"], "run.json is the recording that is read: give the report another file."),
+        (["-o", "./hard.json"], "hard.json is the recording that is read: give the report another file."),
         (["--sweep", "n=1"], "--sweep cannot be used with run.json: a saved recording is not run again."),
         (["--target", "f"], "--target cannot be used with run.json"),
         (["--parity"], "--parity cannot be used with run.json"),
@@ -237,9 +243,53 @@ def test_exit_code_failure_of_compilescope_itself(saved: Saver, monkeypatch: pyt
 def test_wrong_option_is_told_before_anything_is_done(
     run: Cli, saved: Saver, arguments: list[str], sentence: str
 ) -> None:
-    ended = run("report", saved(recording(COMPILED)), *arguments)
+    source = saved(recording(COMPILED))
+    Path("hard.json").hardlink_to(source)
+    Path("linked").symlink_to(".")
+    ended = run("report", source, *arguments)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert sentence in ended.stderr
+
+
+@pytest.mark.parametrize("source", ["program.py", "program.py:w", "program", "program:w"])
+@pytest.mark.parametrize("option", ["-o", "--save"])
+def test_program_is_never_written_over(run: Cli, saved: Saver, source: str, option: str) -> None:
+    saved(recording(COMPILED))
+    Path("program.py").write_text("raise SystemExit('this must not run')")
+    ended = run("report", source, option, "./program.py")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr == "Error: program.py is the program that is run: give the report another file.\n"
+
+
+def test_stdout_that_is_the_file_of_another_report_is_refused(saved: Saver) -> None:
+    source = saved(recording(COMPILED))
+    command = [sys.executable, "-m", "compilescope", "report", source, "--save", "a"]
+    with Path("a").open("wb") as out:
+        ended = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert ended.returncode == 2
+    assert "Two things would go to a:" in ended.stderr
+
+
+def test_report_goes_into_a_pipe_that_the_shell_has_opened(saved: Saver) -> None:
+    source = saved(recording(COMPILED))
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "compilescope", "report", source, "-o", f"/dev/fd/{writing}"]
+    ended = subprocess.run(command, pass_fds=(writing,), capture_output=True, check=False, timeout=120)
+    os.close(writing)
+    with os.fdopen(reading) as report:
+        assert "1 compilation of 1 code object" in report.read()
+    assert (ended.returncode, ended.stdout) == (0, b"")
+
+
+def test_exit_code_terminated_before_anything_was_recorded(
+    run: Cli, saved: Saver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise Terminated
+
+    monkeypatch.setattr("compilescope.commands.report.obtain", end)
+    ended = run("report", saved(recording(COMPILED)))
+    assert (ended.exit_code, ended.stderr) == (143, "Terminated.\n")
 
 
 def test_usage_missing_source(run: Cli) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import stat
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,12 @@ WHOLE = Recording(
             code="a.py:f",
             outcome="compiled",
             seconds=0.25,
-            recompile=Recompile(entries=(EntryMiss(id="0/0", failing=(CAUSE,)),), closest="0/0", causes=(CAUSE,)),
+            recompile=Recompile(
+                entries=(EntryMiss(id="0/0", failing=(CAUSE,)),),
+                closest="0/0",
+                alternatives=("0/0",),
+                causes=(CAUSE,),
+            ),
         ),
         Compilation(
             id="0/2",
@@ -98,6 +104,10 @@ def test_recording_comes_back_from_its_json() -> None:
 def test_recording_comes_back_from_a_file(tmp_path: Path) -> None:
     storage.save(WHOLE, tmp_path / "r.json")
     assert storage.load(tmp_path / "r.json") == WHOLE
+
+
+def test_recording_that_begins_with_a_byte_order_mark_is_read() -> None:
+    assert storage.from_json(codecs.BOM_UTF8 + storage.to_json(WHOLE)) == WHOLE
 
 
 def test_json_is_of_the_contract() -> None:
@@ -224,11 +234,13 @@ _BREAKS = st.builds(
 _CODES = st.builds(
     CodeObject, id=st.sampled_from(["a.py:f", "a.py:g"]), qualname=st.just("f"), file=st.just("a.py"), line=st.just(1)
 )
+BEFORE = msgspec.structs.replace(WHOLE.compilations[1], id="0/2")
+"""A second recompile that speaks of 0/0, which some of the recordings below do not hold."""
 _RECORDINGS = st.builds(
     Recording,
     meta=st.just(META),
     code_objects=st.lists(_CODES, max_size=2).map(tuple),
-    compilations=st.lists(st.sampled_from(WHOLE.compilations), max_size=3).map(tuple),
+    compilations=st.lists(st.sampled_from((*WHOLE.compilations, BEFORE)), max_size=4).map(tuple),
     graph_breaks=st.lists(_BREAKS, max_size=4).map(tuple).map(storage.merge_breaks),
     fallbacks=st.lists(st.sampled_from(WHOLE.fallbacks), max_size=2).map(tuple),
 )
@@ -247,6 +259,42 @@ def test_merging_loses_no_compilation_and_no_event(parts: list[Recording]) -> No
     events = [sum(b.events for b in recording.graph_breaks) for recording in (*parts, whole)]
     assert events[-1] == sum(events[:-1])
     assert {code.id for code in whole.code_objects} == {code.id for part in parts for code in part.code_objects}
+
+
+@given(st.lists(_RECORDINGS, min_size=1, max_size=3))
+def test_merged_ids_are_unique(parts: list[Recording]) -> None:
+    ids = [one.id for one in storage.merge(parts).compilations]
+    assert len(ids) == len(set(ids))
+
+
+def only(*compilations: Compilation) -> Recording:
+    return Recording(meta=META, compilations=compilations)
+
+
+def test_merged_recordings_keep_their_causes_apart() -> None:
+    first, second, _ = WHOLE.compilations
+    again = msgspec.structs.replace(first, id="0/0#2")
+    whole = storage.merge([only(first, second), only(first, second), only(first, again)])
+    assert [one.id for one in whole.compilations] == ["0/0", "0/1", "0/0#2", "0/1#2", "0/0#3", "0/0#4"]
+    assert spoken_of(whole.compilations[1]) == {"0/0"}
+    assert spoken_of(whole.compilations[3]) == {"0/0#2"}
+
+
+def test_entry_that_is_older_than_its_recording_is_taken_for_no_entry_of_another() -> None:
+    first, second, _ = WHOLE.compilations
+    whole = storage.merge([only(second), only(first)])
+    assert not spoken_of(whole.compilations[0]) & {one.id for one in whole.compilations}
+
+
+def test_entry_that_is_recorded_after_the_recompile_that_speaks_of_it_keeps_its_id() -> None:
+    first, second, _ = WHOLE.compilations
+    assert [one.id for one in storage.merge([only(second, first)]).compilations] == ["0/1", "0/0"]
+
+
+def spoken_of(one: Compilation) -> set[str | None]:
+    """Return the ids of entries that a recompile names."""
+    assert one.recompile is not None
+    return {one.recompile.closest, *one.recompile.alternatives, *(miss.id for miss in one.recompile.entries)}
 
 
 def test_merging_one_recording_changes_nothing() -> None:

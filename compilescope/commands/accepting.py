@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from compilescope.analysis import rules
 from compilescope.commands.output import check_writable
-from compilescope.errors import UsageError
+from compilescope.errors import CompilescopeError, UsageError
 from compilescope.gate.baseline import (
     DEFAULT_NAME,
     Baseline,
     compare,
     entry_of,
     read,
+    rewrite,
     torch_minor,
     update,
-    write,
 )
 from compilescope.gate.making import finding
 from compilescope.wording import count, listing
@@ -51,10 +51,12 @@ class Settled:
     Attributes:
         findings: what stands against the run.
         remarks: sentences for stderr.
+        failures: a sentence if the baseline was to be written and could not be.
     """
 
     findings: tuple[Finding, ...]
     remarks: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +86,16 @@ class Keeper:
         return shlex.join(("compilescope", "check", *file, "--update-baseline", *self.arguments))
 
     def settle(self, findings: Sequence[Finding], torch: str) -> Settled:
-        """Hold ``findings``, made under a version of torch, against the baseline; write it if that was asked for.
-
-        Raises:
-            RecordingError: it cannot be written.
-        """
+        """Hold ``findings``, made under a version of torch, against the baseline; write it if that was asked for."""
         if self.path is None:
             return Settled(tuple(findings))
         minor = torch_minor(torch)
         blind = [one for one in findings if entry_of(one) is None]
         if self.writes and not blind:
-            renewed = update(self.baseline, findings, minor, new_only=self.new_only)
-            write(renewed, self.path)
+            try:
+                renewed = rewrite(self.path, lambda now: self._renewed(now, findings, minor))
+            except CompilescopeError as error:  # what was recorded must be delivered all the same
+                return Settled(compare(findings, self.baseline.accepted(minor)).new, failures=(str(error),))
             told = f"{self.path} now accepts {count(len(renewed.accepted(minor)), 'finding')} under torch {minor}."
             return self._settled(compare(findings, renewed.accepted(minor)), (told,))
         remarks: list[str] = []
@@ -114,6 +114,9 @@ class Keeper:
             # A run that could not be seen whole may have missed what the baseline accepts.
             return Settled(compared.new, tuple(remarks))
         return self._settled(compared, tuple(remarks))
+
+    def _renewed(self, now: Baseline, findings: Sequence[Finding], minor: str) -> Baseline:
+        return update(now, findings, minor, new_only=self.new_only, before=self.baseline)
 
     def _settled(self, compared: Comparison, remarks: tuple[str, ...]) -> Settled:
         if not compared.fixed:
@@ -160,6 +163,9 @@ def open_baseline(wish: Wish, config: Config, arguments: tuple[str, ...]) -> Kee
     )
     if writes:
         check_writable(path)
+        if path.exists() and not path.is_file():
+            msg = f"The baseline {path} is not a file that could be updated."
+            raise UsageError(msg)
     if not path.exists():
         if not writes:
             msg = f"The baseline {path} does not exist. To begin it: {keeper.command}"

@@ -14,10 +14,10 @@ from compilescope.analysis.rules import STALE_BASELINE
 from compilescope.commands.accepting import Wish, open_baseline
 from compilescope.commands.limits import budget_from, limit_options
 from compilescope.commands.output import deliver, plan_routes
-from compilescope.commands.running import ABOUT_SOURCE, Request, obtain, say, source_options
+from compilescope.commands.printing import Command, tell
+from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
 from compilescope.commands.verdict import check_exit_code
 from compilescope.config import load_config
-from compilescope.errors import UsageError
 from compilescope.gate.baseline import entry_of
 from compilescope.gate.budget import judge
 from compilescope.wording import count
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from compilescope.config import Config
     from compilescope.gate.budget import Budget
     from compilescope.record import Recording
+    from compilescope.workload.locate import Source
 
 _Taken = TypeVar("_Taken", Request, Wish)
 _ARGUMENTS: Final = "compilescope.arguments"
@@ -48,11 +49,12 @@ A baseline holds findings that were accepted; it is written by --update-baseline
 Exit codes: 0  seen whole, within every limit
             1  findings
             2  wrong usage, an unreadable recording or baseline, or the workload crashed
-          130  interrupted by Ctrl-C
+          130  interrupted by Ctrl-C; what was recorded until then is reported and saved
+          143  the same by SIGTERM, as when CI runs out of time
 """
 
 
-class _Remembering(click.Command):
+class _Remembering(Command):
     """Keeps its arguments as they were typed, to tell which command would accept what was found."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -75,19 +77,18 @@ def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (c
     config = load_config(Path.cwd(), os.environ)
     budget = budget_from(options, config.budget)
     keeper = open_baseline(wish, config, context.meta[_ARGUMENTS])
-    routes = plan_routes(request.formats or config.format, request.output, request.save_to)
-    if keeper.path in (request.save_to, *(route.path for route in routes)) and keeper.path is not None:
-        msg = f"{keeper.path} is the baseline: give the report another file."
-        raise UsageError(msg)
-    recording, budget = _obtain(request, config, budget)
+    source = locate(request.source)
+    inputs = files_of(source) if keeper.path is None else {**files_of(source), keeper.path: "the baseline"}
+    routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=inputs)
+    recording, budget = _obtain(source, request, config, budget)
     settled = keeper.settle(judge(recording, budget), recording.meta.torch)
     recording = msgspec.structs.replace(recording, findings=settled.findings)
-    failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
+    failures = [*settled.failures, *deliver(recording, routes, saved=request.save_to, verbose=request.verbose)]
     say(recording, request, routes)
     for remark in () if request.quiet else (*settled.remarks, *_conclusion(recording, keeper)):
-        click.echo(remark, err=True)
+        tell(remark)
     for failure in failures:
-        click.echo(f"error: {failure}", err=True)
+        tell(f"error: {failure}")
     context.exit(2 if failures else check_exit_code(recording))
 
 
@@ -95,13 +96,12 @@ def _take(kind: type[_Taken], options: dict[str, Any]) -> _Taken:
     return kind(**{field.name: options[field.name] for field in dataclasses.fields(kind)})
 
 
-def _obtain(request: Request, config: Config, budget: Budget) -> tuple[Recording, Budget]:
+def _obtain(source: Source, request: Request, config: Config, budget: Budget) -> tuple[Recording, Budget]:
     """Return the recording, and the budget with what it is to speak of.
 
     What runs is recorded with everything that is meant to be compiled as its target, and the budget
     speaks of all of that. Of what was recorded earlier, the targets can only be looked up.
     """
-    source = locate(request.source)
     patterns = (*(request.target or config.targets), *budget.targets)
     if not isinstance(source, RecordingSource):
         return obtain(source, dataclasses.replace(request, target=tuple(dict.fromkeys(patterns))), config), budget

@@ -13,6 +13,7 @@ import click
 
 from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.rules import RULES
+from compilescope.commands.printing import Command, show
 from compilescope.errors import UsageError
 from compilescope.render.rulebook import rulebook
 from compilescope.wording import guess, listing
@@ -26,7 +27,9 @@ _WIDTH: Final = 100
 _SITE: Final = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 
 
-@click.command(short_help="Explain a kind of cause, a rule such as CS203, or a graph break such as GB0170.")
+@click.command(
+    cls=Command, short_help="Explain a kind of cause, a rule such as CS203, or a graph break such as GB0170."
+)
 @click.argument("code", required=False)
 @click.option("--rules", is_flag=True, help="Print every rule as markdown; CODE is left out.")
 def explain(code: str | None, *, rules: bool) -> None:
@@ -40,15 +43,15 @@ def explain(code: str | None, *, rules: bool) -> None:
         msg = "Give a CODE to explain, or --rules."
         raise UsageError(msg)
     if code is None:
-        click.echo(rulebook(), nl=False)
+        show(rulebook())
         return
     wanted = code.strip()
     if _BREAK.fullmatch(wanted):
-        click.echo(break_text(wanted.upper()))
+        show(f"{break_text(wanted.upper())}\n")
         return
     rule = RULES.get(wanted.upper()) or next((one for one in RULES.values() if one.name == wanted.casefold()), None)
     if rule is not None:
-        click.echo(_rule_text(rule))
+        show(f"{_rule_text(rule)}\n")
         return
     kind = KINDS.get(wanted.casefold().replace("-", "_"))
     if kind is None:
@@ -58,7 +61,7 @@ def explain(code: str | None, *, rules: bool) -> None:
         )
         msg = f"{code!r} is neither a kind of cause, nor a rule, nor a graph-break id such as GB0170.{near}"
         raise UsageError(msg)
-    click.echo(_kind_text(kind))
+    show(f"{_kind_text(kind)}\n")
 
 
 def _rule_text(rule: Rule) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from compilescope.commands.printing import Command, show
 from compilescope.commands.verdict import FINE, FOUND
 from compilescope.config import load_config
 from compilescope.errors import UsageError
@@ -24,7 +25,7 @@ _SHOWN: Final = 30
 """Test functions that are listed without ``-v``."""
 
 
-@click.command(short_help="List tests that no CI lane selects.")
+@click.command(cls=Command, short_help="List tests that no CI lane selects.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- PYTEST_ARGS...]")
 @click.option(
     "-m",
@@ -56,7 +57,7 @@ def lanes(context: click.Context, pytest_args: tuple[str, ...], lanes: tuple[str
         raise UsageError(msg)
     result = audit(tuple(dict.fromkeys(chosen)), pytest_args)
     for line in _lines(result, verbose=verbose):
-        click.echo(line)
+        show(f"{line}\n")
     context.exit(FOUND if result.unselected or result.empty else FINE)
 
 

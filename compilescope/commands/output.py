@@ -6,19 +6,23 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-import click
-
+from compilescope.commands.printing import is_closed, is_terminal, show
 from compilescope.errors import CompilescopeError, UsageError
+from compilescope.files import STDOUT, hindrance, is_same, write_atomically
 from compilescope.render.registry import FORMATS, render
-from compilescope.storage import save, write_atomically
+from compilescope.storage import save
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from compilescope.record import Recording
+
+
+NOTHING: Final[Mapping[Path, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +33,20 @@ class Route:
     path: Path | None = None
 
 
-def plan_routes(formats: Iterable[str], output: str | None, saved: Path | None) -> tuple[Route, ...]:
+def plan_routes(
+    formats: Iterable[str], output: str | None, saved: Path | None, *, inputs: Mapping[Path, str] = NOTHING
+) -> tuple[Route, ...]:
     """Read ``FORMAT`` and ``FORMAT:FILE``, and check all places before anything is run.
 
     Args:
         formats: as given; a file named ``-`` is stdout.
         output: the file for the one format that names none.
         saved: where the recording goes.
+        inputs: files that must not be written over, each with what it is: "the baseline".
 
     Raises:
-        UsageError: a format is unknown, two would share a place, or a place cannot be written.
+        UsageError: a format is unknown, two would share a place, one would be written over an input, or a place
+            cannot be written.
     """
     routes: list[Route] = []
     for text in formats:
@@ -54,28 +62,44 @@ def plan_routes(formats: Iterable[str], output: str | None, saved: Path | None) 
     if output is not None and all(":" in text for text in formats):
         msg = "-o names a file for a format that has none, and every --format has one already."
         raise UsageError(msg)
-    places = [route.path for route in routes] + ([] if saved is None else [saved])
-    if len(set(places)) < len(places):
-        twice = next(place for place in places if places.count(place) > 1)
-        msg = f"Two things would go to {twice or 'stdout'}: give each a file, as --format FORMAT:FILE."
-        raise UsageError(msg)
-    for place in places:
-        if place is not None:
-            check_writable(place)
+    _keep_apart([route.path for route in routes] + ([] if saved is None else [saved]), inputs)
+    for route in routes:
+        if route.path is not None:
+            check_writable(route.path)
+        elif is_closed(sys.stdout):
+            msg = "stdout is closed: give the report a file, as -o FILE."
+            raise UsageError(msg)
+    if saved is not None:
+        check_writable(saved)
     return tuple(routes)
 
 
+def _keep_apart(places: Sequence[Path | None], inputs: Mapping[Path, str]) -> None:
+    """Check that no place, however it is spelt, is another one or an input; None is stdout.
+
+    Raises:
+        UsageError: one is.
+    """
+    real = [STDOUT if place is None else place for place in places]
+    for number, place in enumerate(places):
+        role = next((role for path, role in inputs.items() if is_same(path, real[number])), None)
+        if role is not None:
+            msg = f"{place or 'stdout'} is {role}: give the report another file."
+            raise UsageError(msg)
+        if any(is_same(real[number], other) for other in real[:number]):
+            msg = f"Two things would go to {place or 'stdout'}: give each a file, as --format FORMAT:FILE."
+            raise UsageError(msg)
+
+
 def check_writable(place: Path) -> None:
-    """Check that a file could be made at ``place``: a long run must not end in a report that has nowhere to go."""
-    if place.is_dir():
-        msg = f"{place} is a directory; give a file."
-    elif not place.parent.is_dir():
-        msg = f"The folder {place.parent} does not exist."
-    elif not os.access(place.parent, os.W_OK):
-        msg = f"The folder {place.parent} cannot be written to."
-    else:
-        return
-    raise UsageError(msg)
+    """Check that ``place`` can be written: a long run must not end in a report that has nowhere to go.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    hindered = hindrance(place)
+    if hindered is not None:
+        raise UsageError(hindered)
 
 
 def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None, verbose: bool) -> list[str]:
@@ -83,6 +107,9 @@ def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None
 
     Returns:
         A sentence for each place that failed; the others were served all the same.
+
+    Raises:
+        BrokenPipeError: whoever reads stdout has had enough.
     """
     failures: list[str] = []
     if saved is not None:
@@ -90,7 +117,8 @@ def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None
             save(recording, saved)
         except CompilescopeError as error:
             failures.append(str(error))
-    for route in routes:
+    # stdout comes last, as whoever reads it may have had enough of it.
+    for route in sorted(routes, key=lambda route: route.path is None):
         try:
             _deliver_one(recording, route, verbose=verbose)
         except CompilescopeError as error:
@@ -102,5 +130,5 @@ def _deliver_one(recording: Recording, route: Route, *, verbose: bool) -> None:
     if route.path is not None:
         write_atomically(route.path, render(recording, route.format, verbose=verbose).encode())
         return
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(render(recording, route.format, verbose=verbose, color=color), nl=False, color=color)
+    color = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    show(render(recording, route.format, verbose=verbose, color=color), color=color)

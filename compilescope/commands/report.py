@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from compilescope.commands.output import deliver, plan_routes
-from compilescope.commands.running import ABOUT_SOURCE, Request, obtain, say, source_options
+from compilescope.commands.printing import Command, tell
+from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
 from compilescope.commands.verdict import exit_code
 from compilescope.config import load_config
 from compilescope.workload.locate import locate
@@ -22,20 +23,22 @@ Exit codes: 0  reported
             2  wrong usage, the workload crashed or ended with a failure, nothing was
                compiled, or none of the targets was
           130  interrupted by Ctrl-C; what was recorded until then is reported and saved
+          143  the same by SIGTERM, as when CI runs out of time
 """
 
 
-@click.command(help=_HELP, short_help="Run something and report what torch.compile did.")
+@click.command(cls=Command, help=_HELP, short_help="Run something and report what torch.compile did.")
 @source_options
 @click.pass_context
 def report(context: click.Context, /, **options: object) -> None:
     """Run a source and show the recording."""
     request = Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
     config = load_config(Path.cwd(), os.environ)
-    routes = plan_routes(request.formats or config.format, request.output, request.save_to)
-    recording = obtain(locate(request.source), request, config)
+    source = locate(request.source)
+    routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=files_of(source))
+    recording = obtain(source, request, config)
     failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
     say(recording, request, routes)
     for failure in failures:
-        click.echo(f"error: {failure}", err=True)
+        tell(f"error: {failure}")
     context.exit(2 if failures else exit_code(recording))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from compilescope.analysis.summary import alarms, verdict
+from compilescope.commands.printing import is_terminal, tell
 from compilescope.errors import UsageError
 from compilescope.render.registry import FORMATS
 from compilescope.storage import load
 from compilescope.wording import listing
 from compilescope.workload.exits import hard_exits_seen
+from compilescope.workload.folder import folder_kept
 from compilescope.workload.locate import RecordingSource, ScriptSource
 from compilescope.workload.points import RANDOM, parse_order
+from compilescope.workload.signals import termination_seen
+from compilescope.workload.streams import streams_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from compilescope.commands.output import Route
     from compilescope.config import Config
@@ -103,6 +108,18 @@ def source_options(command: _Command) -> _Command:
     return command
 
 
+def files_of(source: Source) -> dict[Path, str]:
+    """Return the files that are read for ``source``, each with what it is, so that nothing is written over them."""
+    if isinstance(source, RecordingSource):
+        return {source.path: "the recording that is read"}
+    if isinstance(source, ScriptSource):
+        return {source.path: "the program that is run"}
+    if isinstance(source.module, Path):
+        return {source.module: "the program that is run"}
+    stem = Path(*source.module.split("."))
+    return dict.fromkeys((stem.with_suffix(".py"), stem / "__init__.py"), "the program that is run")
+
+
 def obtain(source: Source, request: Request, config: Config, *, target_is_for_reading: bool = False) -> Recording:
     """Return the recording of ``source``: read it, or run what makes it.
 
@@ -133,18 +150,25 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
         parity=config.parity if request.parity is None else request.parity,
         arguments=_arguments(request),
         count_runs=config.count_runs if request.count_runs is None else request.count_runs,
-        warn=lambda text: click.echo(f"warning: {text}", err=True),
+        warn=lambda text: tell(f"warning: {text}"),
         track=iter if request.quiet else show,
     )
     if isinstance(source, ScriptSource):
         _refuse(request, "a script has no axes and no factory", keep=("script_args",))
-        with hard_exits_seen():
+        with _program_contained():
             return session.record_script(source, request.script_args, settings)
     if request.script_args:
         msg = f"{request.source} declares workloads, which take no arguments; only a script does."
         raise UsageError(msg)
-    with hard_exits_seen():
+    with _program_contained():
         return session.record_workloads(source, settings)
+
+
+@contextlib.contextmanager
+def _program_contained() -> Iterator[None]:
+    """Let what runs end in any way that it likes, and come back to where and how we were."""
+    with folder_kept(), streams_kept(), hard_exits_seen(), termination_seen():
+        yield
 
 
 def _order(request: Request, config: Config) -> Order:
@@ -215,12 +239,12 @@ def say(recording: Recording, request: Request, routes: tuple[Route, ...]) -> No
     """
     run = recording.meta.run
     if run is not None and run.traceback is not None and run.status == "raised":
-        click.echo(run.traceback, err=True)
+        tell(run.traceback)
     on_screen = any(route.path is None and route.format == "text" for route in routes)
-    if on_screen and sys.stdout.isatty() and sys.stderr.isatty():
+    if on_screen and is_terminal(sys.stdout) and is_terminal(sys.stderr):
         return
     for alarm in alarms(recording):
         if alarm.wrong:
-            click.echo(f"warning: {alarm.text}", err=True)
+            tell(f"warning: {alarm.text}")
     if not request.quiet:
-        click.echo(f"compilescope: {verdict(recording)}", err=True)
+        tell(f"compilescope: {verdict(recording)}")

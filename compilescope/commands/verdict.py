@@ -11,7 +11,7 @@ FINE: Final = 0
 FOUND: Final = 1
 BROKEN: Final = 2
 INTERRUPTED: Final = 130
-"""What a shell makes of a program that Ctrl-C ended; a caller in a loop stops on it."""
+"""What a shell makes of a program that Ctrl-C ended; a caller in a loop stops on it. SIGTERM has its own code."""
 
 
 def exit_code(recording: Recording) -> int:
@@ -23,7 +23,7 @@ def exit_code(recording: Recording) -> int:
     """
     run = recording.meta.run
     if run is not None and run.status == "interrupted":
-        return INTERRUPTED
+        return run.exit_code or INTERRUPTED
     if run is not None and (run.status == "raised" or (run.status == "exited" and run.exit_code != 0)):
         return BROKEN
     if not recording.compiled:
@@ -42,7 +42,7 @@ def check_exit_code(recording: Recording) -> int:
     """
     run = recording.meta.run
     if run is not None and run.status == "interrupted":
-        return INTERRUPTED
+        return run.exit_code or INTERRUPTED
     if run is not None and (run.status == "raised" or (run.status == "exited" and run.exit_code != 0)):
         return BROKEN
     return FOUND if recording.findings else FINE

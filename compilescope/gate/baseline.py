@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.analysis.rules import RULES
-from compilescope.errors import UsageError
-from compilescope.storage import write_atomically
+from compilescope.errors import RecordingError, UsageError
+from compilescope.files import locked, write_atomically
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from compilescope.record import Finding
@@ -109,7 +109,14 @@ def compare(findings: Iterable[Finding], accepted: Mapping[str, int]) -> Compari
     return Comparison(tuple(new), tuple(known), fixed)
 
 
-def update(baseline: Baseline, findings: Iterable[Finding], minor: str, *, new_only: bool = False) -> Baseline:
+def update(
+    baseline: Baseline,
+    findings: Iterable[Finding],
+    minor: str,
+    *,
+    new_only: bool = False,
+    before: Baseline | None = None,
+) -> Baseline:
     """Return a baseline that accepts ``findings`` under ``minor``; other versions are left as they are.
 
     Args:
@@ -117,14 +124,16 @@ def update(baseline: Baseline, findings: Iterable[Finding], minor: str, *, new_o
         findings: all of a run; those that nobody may accept are left out.
         minor: the run's minor version of torch.
         new_only: keep entries that were not found, or found less often.
+        before: the baseline when the run began, where that was another. What others changed since then stays, as
+            this run cannot tell of it.
     """
     found: Counter[str] = Counter()
     for finding in findings:
         entry = entry_of(finding)
         if entry is not None:
             found[entry] += finding.amount
-    if new_only:
-        found |= Counter(baseline.accepted(minor))
+    known = {} if new_only else (before or baseline).accepted(minor)
+    found |= Counter({entry: count for entry, count in baseline.accepted(minor).items() if count != known.get(entry)})
     return replace(baseline, torch={**baseline.torch, minor: dict(found)})
 
 
@@ -135,7 +144,7 @@ def read(path: Path) -> Baseline:
         UsageError: there is no such file, or it is not of the form that :func:`write` gives it.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors on Windows begin a file with a byte order mark
     except OSError as error:
         msg = f"The baseline {path} cannot be read: {error.strerror or error}."
         raise UsageError(msg) from None
@@ -144,6 +153,9 @@ def read(path: Path) -> Baseline:
         raise UsageError(msg) from None
     try:
         return _checked(json.loads(text, object_pairs_hook=_without_twins), path)
+    except RecursionError:
+        msg = f"The baseline {path} is no valid JSON: it is nested too deeply."
+        raise UsageError(msg) from None
     except ValueError as error:
         msg = f"The baseline {path} is no valid JSON, or was cut short: {error}."
         raise UsageError(msg) from None
@@ -158,7 +170,7 @@ def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     built: dict[str, Any] = {}
     for key, value in pairs:
         if key in built and built[key] != value:
-            msg = f"{key!r} comes twice, as {built[key]} and {value}; keep one of the lines"
+            msg = f"{key!r} comes twice, as {built[key]!r} and {value!r}; keep one of the lines"
             raise ValueError(msg)
         built[key] = value
     return built
@@ -193,18 +205,50 @@ def _entries(minor: str, entries: object, path: Path) -> dict[str, int]:
         if not RULES[code].acceptable:
             msg = f"The entry {entry!r} {where} accepts what nobody can accept: {RULES[code].name}."
             raise UsageError(msg)
+        if not _is_text(entry):
+            msg = f"The entry {entry!r} {where} is not UTF-8 text."
+            raise UsageError(msg)
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             msg = f"The count of {entry!r} {where} must be a whole number of 1 or more, not {count!r}."
             raise UsageError(msg)
     return {entry: count for entry, count in entries.items() if entry != _END}
 
 
+def _is_text(entry: str) -> bool:
+    """Whether ``entry`` can be encoded: a lone surrogate, as JSON may spell it, cannot."""
+    try:
+        entry.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def rewrite(path: Path, change: Callable[[Baseline], Baseline]) -> Baseline:
+    """Write what ``change`` makes of the baseline at ``path`` as it is now, and return it.
+
+    Between reading and writing nobody else who calls this can write; a file that does not exist is an empty one.
+
+    Raises:
+        UsageError: the file has become something else than a baseline.
+        RecordingError: the place cannot be written.
+    """
+    with locked(path):
+        changed = change(read(path) if path.exists() else Baseline())
+        write(changed, path)
+    return changed
+
+
 def write(baseline: Baseline, path: Path) -> None:
     """Write ``baseline`` to ``path``, whole or not at all.
 
     Raises:
-        RecordingError: the place cannot be written.
+        RecordingError: the place cannot be written, or an entry is of a file whose name is no text.
     """
+    for entries in baseline.torch.values():
+        for entry in entries:
+            if not _is_text(entry):
+                msg = f"{path} cannot be written: the entry {entry!r} is not UTF-8 text."
+                raise RecordingError(msg)
     write_atomically(path, to_text(baseline).encode())
 
 

@@ -10,11 +10,13 @@ import pytest
 
 from compilescope.errors import CompilescopeError, UsageError
 from compilescope.plugin import report
+from compilescope.plugin.census import is_ours
 from compilescope.plugin.isolation import isolated
+from compilescope.plugin.ledger import is_seen_whole
 from compilescope.plugin.marks import read_mark
 from compilescope.plugin.reporting import Reporting
 from compilescope.plugin.watch import Watch, watching
-from compilescope.pytest_plugin import FIXTURE, MARKS, OWN
+from compilescope.pytest_plugin import MARKS, OWN
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -63,12 +65,15 @@ class Runtime:
 def prepare(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     """Arrange that ``items`` are isolated, and those of them that are marked recorded."""
     _ensure_runtime(config)
+    reporting = _reporting(config)
     for item in items:
         names = getattr(item, "fixturenames", None)
         if names is None:
             continue
-        is_watched = FIXTURE in names or any(mark.name in MARKS for mark in item.iter_markers())
-        ours = _WATCHING if is_watched else _ISOLATING
+        watched = is_ours(item)
+        if watched and reporting is not None:
+            reporting.census.expected.add(item.nodeid)
+        ours = _WATCHING if watched else _ISOLATING
         # A list of its own: the variants of a parametrised test share theirs.
         item.fixturenames = _inserted(item, [name for name in names if name != ours], ours)  # type: ignore[attr-defined]
 
@@ -147,7 +152,10 @@ def _rulings(item: pytest.Item, watch: Watch) -> tuple[Ruling, ...]:
     reporting = _reporting(item.config)
     if reporting is None or reporting.ledger is None:
         return watch.rulings()
-    return reporting.ledger.hold(watch.rulings(), watch.recording.meta.torch)
+    rulings = watch.rulings()
+    if all(is_seen_whole(ruling) for ruling in rulings):
+        reporting.census.judged.add(item.nodeid)
+    return reporting.ledger.hold(rulings, watch.recording.meta.torch)
 
 
 def _reporting(config: pytest.Config) -> Reporting | None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from compilescope.plugin.ledger import Found  # noqa: TC001 (msgspec reads the annotations)
+from compilescope.plugin.census import Census  # noqa: TC001 (msgspec reads the annotations)
+from compilescope.plugin.ledger import Found  # noqa: TC001 (as above)
 from compilescope.record import Recording  # noqa: TC001 (as above)
 
 if TYPE_CHECKING:
@@ -21,10 +22,14 @@ class Handover(msgspec.Struct, frozen=True):
     Attributes:
         recording: of all its tests; None where none was recorded.
         found: what is to be accepted, where a baseline is updated.
+        met: what tests were found with, where there is a baseline.
+        census: of its tests.
     """
 
     recording: Recording | None
     found: Found
+    met: Found
+    census: Census
 
 
 def hand_over(config: pytest.Config, whole: Handover) -> None:

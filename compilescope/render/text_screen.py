@@ -185,10 +185,19 @@ def printed(lines: Sequence[Line], *, width: int, color: bool, cut: bool) -> str
     out = StringIO()
     console = _console(out, width=width, color=color)
     for line in lines:
-        text = line.text.copy()
+        text = _harmless(line.text.copy())
         text.rstrip()
         console.print(_clipped(text, width) if cut else text, soft_wrap=True)
     return out.getvalue()
+
+
+def _harmless(text: Text) -> Text:
+    """Return ``text`` so that GitHub Actions, in whose log it may stand, does not take it for a command to itself.
+
+    A line is one that begins with two colons, behind blanks or not.
+    """
+    indent = len(text.plain) - len(text.plain.lstrip())
+    return text[:indent] + Text("\\") + text[indent:] if text.plain.startswith("::", indent) else text
 
 
 def _clipped(text: Text, width: int) -> Text:

@@ -70,5 +70,5 @@ def _short(filename: str) -> str:
     path = Path(filename)
     try:
         return str(path.relative_to(Path.cwd()))
-    except ValueError:
+    except (OSError, ValueError):  # OSError: the program has deleted its working folder
         return path.name

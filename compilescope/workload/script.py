@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from compilescope.record import Run
 from compilescope.workload.faults import one_line, user_traceback
+from compilescope.workload.signals import interruption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
         with _as_program(whole, arguments):
             runpy.run_path(str(whole), run_name="__main__")
     except KeyboardInterrupt as error:
-        return Run(status="interrupted", error="interrupted by Ctrl-C", traceback=user_traceback(error))
+        return interruption(error)
     except SystemExit as error:
         return _exited(error)
     except BaseException as error:  # noqa: BLE001 (a user's script may raise anything, and what was recorded is kept)

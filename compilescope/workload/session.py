@@ -17,12 +17,14 @@ from compilescope.record import Run
 from compilescope.workload.coincidence import coincidences
 from compilescope.workload.declare import Axis, Workload
 from compilescope.workload.faults import one_line, user_traceback
+from compilescope.workload.folder import program_may_wander
 from compilescope.workload.load import importable, load_workloads
 from compilescope.workload.parity import EagerComparison
 from compilescope.workload.points import Order, override, read_value
 from compilescope.workload.reach import static_widths
 from compilescope.workload.revision import revision_of
 from compilescope.workload.script import run_script
+from compilescope.workload.signals import interruption
 from compilescope.workload.sweep import Plan, Walk, walk
 
 if TYPE_CHECKING:
@@ -65,8 +67,7 @@ def record_script(source: ScriptSource, arguments: Sequence[str], settings: Sett
     What the script prints to ``sys.stdout`` goes to stderr: stdout belongs to the report.
     """
     with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
-        # Paths, ours and those in the recording, hold for the folder that the user is in, wherever the script goes.
-        with contextlib.chdir(Path.cwd()):
+        with program_may_wander():
             run = run_script(source.path, arguments)
         recording = scope.recording
     return _ended(recording, run, revision_of(source.path))
@@ -79,16 +80,17 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
         WorkloadError: the source cannot be imported, or declares nothing that can be run.
         UsageError: an axis is unknown.
     """
+    home = Path.cwd()
     with importable(source), contextlib.redirect_stdout(sys.stderr):
         workloads = _with_values(load_workloads(source), settings.values)
         with observe(_targets(workloads, settings.patterns), count_runs=settings.count_runs) as scope:
-            with contextlib.chdir(Path.cwd()):
+            with program_may_wander():
                 run = _sweep_each(workloads, scope, settings)
             recording = scope.recording
     if settings.arguments.get("device") == "meta":
         # The recorder names the machine's device; what ran on meta ran on none.
         recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))
-    return _ended(recording, run, revision_of(Path.cwd() if isinstance(source.module, str) else source.module))
+    return _ended(recording, run, revision_of(home if isinstance(source.module, str) else source.module))
 
 
 def _ended(recording: Recording, run: Run, revision: str | None) -> Recording:
@@ -131,7 +133,7 @@ def _sweep_each(workloads: Sequence[Workload], scope: Scope, settings: Settings)
         try:
             result = _sweep(one, scope, settings)
         except KeyboardInterrupt as error:
-            return Run(status="interrupted", error="interrupted by Ctrl-C", traceback=user_traceback(error))
+            return interruption(error)
         except WorkloadError as error:
             if not scope.recording.sweeps:
                 raise
@@ -139,8 +141,8 @@ def _sweep_each(workloads: Sequence[Workload], scope: Scope, settings: Settings)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a factory is the user's code and may raise anything)
             said = f"{one_line(error)} in the factory of workload {one.name!r}"
             return Run(status="raised", error=said, traceback=user_traceback(error))
-        if not result.sweep.completed:
-            return Run(status="interrupted", error="interrupted by Ctrl-C")
+        if result.interrupted_by is not None:
+            return interruption(result.interrupted_by)
         if result.all_failed:
             said = f"{result.sweep.points[0].error} at every point of workload {one.name!r}"
             return Run(status="raised", error=said, traceback=result.traceback)
@@ -168,4 +170,4 @@ def _sweep(workload: Workload, scope: Scope, settings: Settings) -> Walk:
     summary = summarise(result.sweep, scope.recording.compilations[earlier:])
     swept = msgspec.structs.replace(result.sweep, summary=summary)
     scope.add_sweep(swept)
-    return Walk(swept, result.traceback)
+    return dataclasses.replace(result, sweep=swept)

@@ -69,10 +69,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A sweep that was walked, and the traceback of its first failing point, for people."""
+    """A sweep that was walked.
+
+    Attributes:
+        sweep: what became of its points.
+        traceback: of the first that failed, for people.
+        interrupted_by: what ended it before its last point; None where nothing did.
+    """
 
     sweep: Sweep
     traceback: str | None = None
+    interrupted_by: KeyboardInterrupt | None = None
 
     @property
     def all_failed(self) -> bool:
@@ -90,8 +97,8 @@ def walk(
 ) -> Walk:
     """Call ``call`` at every point of ``plan``, starting from empty caches.
 
-    A point that raises is recorded and the sweep goes on. Ctrl-C ends it; what was visited is kept,
-    and the sweep says that it was not completed.
+    A point that raises is recorded and the sweep goes on. Ctrl-C or SIGTERM ends it; what was visited
+    is kept, and the sweep says that it was not completed.
 
     Args:
         plan: what to visit.
@@ -102,24 +109,24 @@ def walk(
     """
     visited: list[SweepPoint] = []
     first_traceback: str | None = None
-    completed = True
+    interrupted_by: KeyboardInterrupt | None = None
     scope.reset()
     try:
         for values in track(plan.points()):
             point, trace = _visit(values, call, scope, comparison)
             visited.append(point)
             first_traceback = first_traceback or trace
-    except KeyboardInterrupt:
-        completed = False
+    except KeyboardInterrupt as error:
+        interrupted_by = error
     sweep = Sweep(
         workload=plan.workload,
         order=str(plan.order),
         axes={axis.name: axis.values for axis in plan.axes},
         points=tuple(visited),
         warnings=plan.warnings,
-        completed=completed,
+        completed=interrupted_by is None,
     )
-    return Walk(sweep, first_traceback)
+    return Walk(sweep, first_traceback, interrupted_by)
 
 
 def _visit(

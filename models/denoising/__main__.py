@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 
 from compilescope.errors import CompilescopeError
-from compilescope.storage import write_atomically
+from compilescope.files import write_atomically
 from models.attention import BackendName
 from models.denoising.compare import run_arms
 from models.denoising.loop import Request

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from compilescope.analysis.rules import RULES
 from compilescope.errors import RecordingError, UsageError
-from compilescope.gate.baseline import Baseline, compare, entry_of, read, to_text, torch_minor, update, write
+from compilescope.gate.baseline import Baseline, compare, entry_of, read, rewrite, to_text, torch_minor, update, write
 from compilescope.gate.budget import Budget, judge
 from compilescope.record import CodeObject, Finding, Recording
 
@@ -108,6 +110,68 @@ def test_file_reads_back(tmp_path: Path) -> None:
         assert read(tmp_path / "b.json") == made
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "found", "after", "after_new_only"),
+    [
+        ({"CS301 a": 1}, {"CS301 a": 1, "CS301 b": 2}, {"a": 1}, {"a": 1, "b": 2}, {"a": 1, "b": 2}),
+        ({"CS301 a": 1}, {"CS301 a": 1, "CS301 b": 2}, {}, {"b": 2}, {"a": 1, "b": 2}),
+        ({"CS301 a": 1}, {"CS301 a": 4}, {"a": 3}, {"a": 4}, {"a": 4}),
+        ({"CS301 a": 1}, {"CS301 a": 2}, {"a": 3}, {"a": 3}, {"a": 3}),
+        ({"CS301 a": 3}, {"CS301 a": 3}, {"a": 2}, {"a": 2}, {"a": 3}),
+        ({"CS301 a": 3}, {"CS301 a": 4}, {}, {"a": 4}, {"a": 4}),
+        ({"CS301 a": 1, "CS301 b": 1}, {}, {"a": 1}, {"a": 1}, {"a": 1}),
+    ],
+    ids=[
+        "added_by_another",
+        "added_by_another_and_fixed_here",
+        "raised_by_another_to_more",
+        "raised_by_another_to_less",
+        "fixed_in_part",
+        "raised_by_another_and_fixed_here",
+        "dropped_by_another",
+    ],
+)
+def test_update_changes_what_its_run_speaks_of_and_keeps_what_others_changed_meanwhile(
+    before: dict[str, int],
+    now: dict[str, int],
+    found: dict[str, int],
+    after: dict[str, int],
+    after_new_only: dict[str, int],
+) -> None:
+    findings = [Finding(rule="CS301", code=None, message="m", key=key, amount=n) for key, n in found.items()]
+    for new_only, expected in ((False, after), (True, after_new_only)):
+        updated = update(
+            Baseline({"2.13": now, "2.9": {}}), findings, "2.13", new_only=new_only, before=Baseline({"2.13": before})
+        )
+        assert updated.torch == {"2.13": {f"CS301 {key}": n for key, n in expected.items()}, "2.9": {}}
+
+
+def test_sessions_that_write_one_file_at_once_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    findings = [Finding(rule="CS301", code=None, message="m", key=f"key {number}") for number in range(8)]
+    together = threading.Barrier(len(findings))
+
+    def session(finding: Finding) -> None:
+        before = Baseline()
+        together.wait()
+        rewrite(path, lambda now: update(now, (finding,), "2.13", before=before))
+
+    threads = [threading.Thread(target=session, args=(finding,)) for finding in findings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read(path).accepted("2.13") == accepting(*findings)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["b.json"]
+
+
+def test_file_that_has_become_something_else_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text("{}")
+    with pytest.raises(UsageError, match="is no baseline"):
+        rewrite(tmp_path / "b.json", lambda now: now)
+    assert (tmp_path / "b.json").read_text() == "{}"
+
+
 def test_file_has_one_finding_a_line_in_order(tmp_path: Path) -> None:
     baseline = update(update(Baseline(), (FALLBACK, BREAK, BREAK), "2.13"), (), "2.9")
     write(baseline, tmp_path / "b.json")
@@ -130,11 +194,22 @@ def test_order_of_the_findings_makes_no_difference(order: list[Finding]) -> None
 def test_any_words_can_be_written_and_read(keys: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
     baseline = Baseline({"2.13": {f"CS301 {key}": count for key, count in keys.items()}})
-    try:
-        write(baseline, path)
-    except UnicodeEncodeError:  # a lone surrogate is no text that a source line could hold
-        return
+    write(baseline, path)
     assert read(path) == baseline
+
+
+def test_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    write(Baseline({"2.13": {"CS301 x": 1}}), path)
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    assert read(path).accepted("2.13") == {"CS301 x": 1}
+
+
+def test_entry_that_is_no_text_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    with pytest.raises(RecordingError, match=r"the entry 'CS301 \\udc80.py' is not UTF-8 text"):
+        write(Baseline({"2.13": {"CS301 \udc80.py": 1}}), path)
+    assert not path.exists()
 
 
 def test_nothing_in_the_file_depends_on_the_machine_the_lines_or_the_time() -> None:
@@ -199,6 +274,8 @@ SOUND = '{"format": 1, "torch": {"2.13": {"CS301 x": 1, "~": 0}}}'
     [
         ("", "is no valid JSON, or was cut short"),
         (SOUND[:-9], "is no valid JSON, or was cut short"),
+        ("[" * 100_000, "is no valid JSON: it is nested too deeply"),
+        (SOUND.replace('x": 1', 'x": ' + "[" * 100_000), "is no valid JSON: it is nested too deeply"),
         ("[]", "is no baseline of compilescope"),
         ('{"meta": {}}', "is no baseline of compilescope"),
         (SOUND.replace("1, ", "2, ", 1), "has format 2; this version reads format 1"),
@@ -212,6 +289,8 @@ SOUND = '{"format": 1, "torch": {"2.13": {"CS301 x": 1, "~": 0}}}'
         (SOUND.replace('x": 1', 'x": true'), "must be a whole number of 1 or more, not True"),
         (SOUND.replace('x": 1', 'x": 1.5'), "must be a whole number of 1 or more, not 1.5"),
         (SOUND.replace('x": 1', 'x": NaN'), "must be a whole number of 1 or more, not nan"),
+        (SOUND.replace("CS301 x", "CS301 \\ud800"), r"'CS301 \\ud800' .* is not UTF-8 text"),
+        (SOUND.replace('x": 1', 'x": 1, "CS301 x": "\\ud800"'), r"comes twice, as 1 and '\\ud800'"),
         (SOUND.replace('x": 1', 'x": 1, "CS301 x": 2'), "'CS301 x' comes twice, as 1 and 2"),
     ],
 )

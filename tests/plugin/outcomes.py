@@ -76,7 +76,9 @@ def run_pytest(folder: Path, *arguments: str) -> Session:
 def _environment(folder: Path) -> dict[str, str]:
     import os
 
-    return {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Whoever tests another checkout than the installed one names it there.
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _outcomes(reports: list[dict[str, object]]) -> dict[str, Outcome]:

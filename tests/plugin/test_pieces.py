@@ -1,4 +1,4 @@
-"""The parts that need no run: rulings, the joining of recordings, the ledger, and the workers of pytest-xdist."""
+"""The parts that need no run: rulings, the ledger, and the workers of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from compilescope.errors import UsageError
 from compilescope.gate import baseline
 from compilescope.plugin import report
-from compilescope.plugin.joining import joined
+from compilescope.plugin.census import Census
 from compilescope.plugin.judging import rule, rule_frozen
 from compilescope.plugin.ledger import Ledger
 from compilescope.plugin.marks import read_mark
@@ -22,7 +22,7 @@ from compilescope.record import CodeObject, Compilation, EntryMiss, Failure, Met
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from compilescope.plugin.judging import Ruling
+from compilescope.plugin.judging import Ruling
 
 META = Meta(compilescope="0.1", torch="2.13.0", python="3.11", platform="Linux", device="cpu", counts_runs=True)
 BLOCK = CodeObject(id="m.py:Block.forward", qualname="Block.forward", file="m.py", line=3)
@@ -120,17 +120,6 @@ def test_findings_of_several_marks_are_reported_once() -> None:
     assert one.message.startswith("t.py::t: Block.forward was recompiled once")
 
 
-# --- joining --------------------------------------------------------------------------------------
-
-
-def test_joined_recordings_keep_their_causes_apart() -> None:
-    whole = joined([TWICE, TWICE, recording(compilation("0/0"), compilation("0/0#2"))])
-    assert [one.id for one in whole.compilations] == ["0/0", "0/1", "0/0#2", "0/1#2", "0/0#3", "0/0#4"]
-    second = whole.compilations[3].recompile
-    assert second is not None
-    assert (second.closest, second.alternatives, second.entries[0].id) == ("0/0#2", ("0/0#2",), "0/0#2")
-
-
 # --- the ledger -----------------------------------------------------------------------------------
 
 
@@ -172,6 +161,31 @@ def test_ledger_keeps_what_other_tests_and_versions_were_accepted_with(tmp_path:
     assert after["2.13"] == {"CS301 print": 1, "CS203 Block.forward: size of x.size()[0]": 1}
 
 
+def test_ledger_keeps_what_another_session_has_accepted_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    ours, theirs = Ledger.open(path, updating=True), Ledger.open(path, updating=True)
+    ours.hold([ruling(TWICE)], META.torch)
+    theirs.note({"2.13": {"CS301 print": 1}, "2.14": {"CS301 print": 2}}, {})
+    assert theirs.write() == f"{path}: 2 entries accepted anew."
+    assert ours.write() == f"{path}: 1 entry accepted anew."
+    assert baseline.read(path).torch == {
+        "2.13": {"CS301 print": 1, "CS203 Block.forward: size of x.size()[0]": 1},
+        "2.14": {"CS301 print": 2},
+    }
+
+
+def test_ledger_tells_what_is_accepted_more_often_than_met(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    met = "CS203 Block.forward: size of x.size()[0]"
+    kept = {"2.11": {"CS201 f": 2}, "2.13": {met: 2, "CS301 print": 1, "CS301 item": 3}}
+    baseline.write(baseline.Baseline(kept), path)
+    ledger = Ledger.open(path, updating=False)
+    assert ledger.stale() == (), "before any test has run, nothing is known"
+    ledger.hold([ruling(TWICE), ruling(TWICE, broken="why")], META.torch)
+    ledger.note({}, {"2.13": {"CS301 item": 3}})
+    assert [str(one) for one in ledger.stale()] == [f"{met} (accepted 2, found 1)", "CS301 print (accepted 1, found 0)"]
+
+
 def test_ledger_that_is_missing_says_how_to_begin_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--compilescope-update-baseline begins it"):
         Ledger.open(tmp_path / "none.json", updating=False)
@@ -191,7 +205,7 @@ def test_controller_takes_what_every_worker_hands_over() -> None:
     workers = Workers()
     for name, made in (("gw1", None), ("gw0", TWICE)):
         config: Any = SimpleNamespace(workeroutput={})
-        hand_over(config, Handover(made, {"2.13": {"CS201 f": 1}}))
+        hand_over(config, Handover(made, {"2.13": {"CS201 f": 1}}, {}, Census()))
         workers.expect(node(name))
         workers.take(node(name, config), None)
     assert [handover.recording for handover in workers.handed()] == [TWICE, None]

@@ -88,6 +88,11 @@ def test_without_torch_only_marked_tests_fail(tmp_path: Path) -> None:
         (("--compilescope-report=json:",), "--compilescope-report 'json:' names no file"),
         (("--compilescope-report=json:none/a.json",), "The folder none does not exist"),
         (("--compilescope-report=json:a", "--compilescope-report=text:a"), "Two things would go to a"),
+        (("--compilescope-report=json:a", "--compilescope-report=text:./a"), "Two things would go to a"),
+        (
+            ("--compilescope-baseline=b", "--compilescope-update-baseline", "--compilescope-report=json:./b"),
+            "b is the baseline: give the report another file",
+        ),
         (("--compilescope-baseline=none.json",), "The baseline none.json does not exist"),
         (("--compilescope-update-baseline",), "needs --compilescope-baseline=FILE"),
     ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from compilescope.record import AxisSummary, EntryMiss, Failure, Parity, Recompile
+from compilescope.record import AxisSummary, EntryMiss, Failure, Finding, Parity, Recompile, Target
 from compilescope.render.registry import render
 from compilescope.render.text_screen import HEIGHT, WIDTH
 
@@ -35,6 +35,22 @@ def test_any_recording_fits_one_screen(name: str, width: int | None, request: py
     lines = text(request.getfixturevalue(name), width=width).splitlines()
     assert len(lines) <= HEIGHT
     assert max(map(cell_len, lines)) <= (width or WIDTH)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("color", [False, True])
+def test_no_line_is_a_command_to_the_log_that_it_stands_in(clean: Recording, *, verbose: bool, color: bool) -> None:
+    targets = (Target(selector="::error::boom", status="inlined", compiles=0),)
+    for length in range(60, 130):
+        message = f"{'x' * length}::error::boom {'y' * length}::set-env::z"
+        findings = (
+            Finding(rule="CS301", code=None, message=message),
+            Finding(rule="::add-mask::", code=None, message="m"),
+        )
+        page = text(msgspec.structs.replace(clean, findings=findings, targets=targets), verbose=verbose, color=color)
+        lines = re.sub(r"\x1b\[[\d;]*m", "", page).splitlines()
+        assert not [line for line in lines if line.lstrip().startswith("::")]
+        assert verbose or max(map(len, lines)) <= WIDTH
 
 
 def test_flux_tells_each_cause_with_its_line_its_axis_and_its_advice(flux: Recording) -> None:

@@ -1,0 +1,51 @@
+"""stdout and stderr of a program that may replace, redirect or close them: what we say must arrive all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def streams_kept() -> Iterator[None]:
+    """Have ``sys.stdout`` and ``sys.stderr`` behind the block as they were before it, whatever was done to them."""
+    with _kept("stdout", 1), _kept("stderr", 2):
+        yield
+
+
+@contextlib.contextmanager
+def _kept(name: str, descriptor: int) -> Iterator[None]:
+    stream: TextIO | None = getattr(sys, name)
+    if stream is None:
+        yield
+        setattr(sys, name, None)
+        return
+    encoding, errors = stream.encoding, stream.errors
+    copy: int | None = None
+    with contextlib.suppress(OSError):
+        copy = os.dup(descriptor)
+    try:
+        yield
+    finally:
+        # What the program has printed goes where the program wanted it.
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+        if copy is not None:
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        if _is_usable(stream):
+            setattr(sys, name, stream)
+        else:
+            setattr(sys, name, open(descriptor, "w", encoding=encoding, errors=errors, closefd=False))  # noqa: SIM115 (it stays open)
+
+
+def _is_usable(stream: TextIO) -> bool:
+    try:
+        return not stream.closed
+    except ValueError:  # its buffer was detached
+        return False

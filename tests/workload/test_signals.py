@@ -1,0 +1,95 @@
+"""SIGTERM ends the program as Ctrl-C does, and changes nothing for whoever handles it themselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from compilescope.workload.script import run_script
+from compilescope.workload.signals import Terminated, interruption, termination_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def unhandled() -> Iterator[None]:
+    """Begin with nobody who handles the signal."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def terminate() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_program_that_is_terminated_ends_as_by_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt) as ended, termination_seen():
+        terminate()
+    run = interruption(ended.value)
+    assert (run.status, run.exit_code, run.error) == ("interrupted", 143, "terminated by SIGTERM")
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_script_that_is_terminated_is_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    with termination_seen():
+        run = run_script(tmp_path / "program.py")
+    assert (run.status, run.exit_code) == ("interrupted", 143)
+    assert "program.py" in (run.traceback or "")
+
+
+def test_ctrl_c_has_no_code_of_its_own() -> None:
+    run = interruption(KeyboardInterrupt())
+    assert (run.status, run.exit_code, run.error) == ("interrupted", None, "interrupted by Ctrl-C")
+
+
+@pytest.mark.parametrize("others", [signal.SIG_IGN, lambda *_: None])
+def test_handler_of_somebody_else_stays(others: object) -> None:
+    signal.signal(signal.SIGTERM, others)
+    with termination_seen():
+        assert signal.getsignal(signal.SIGTERM) is others
+        terminate()
+    assert signal.getsignal(signal.SIGTERM) is others
+
+
+def test_handler_of_the_program_is_the_one_that_is_called() -> None:
+    called: list[int] = []
+    with termination_seen():
+        signal.signal(signal.SIGTERM, lambda number, _: called.append(number))
+        terminate()
+    assert called == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_forked_child_ends_by_the_signal() -> None:
+    with termination_seen():
+        child = os.fork()
+        if child == 0:
+            terminate()
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+
+
+def test_thread_that_is_not_the_main_one_leaves_signals_alone() -> None:
+    entered: list[object] = []
+
+    def enter() -> None:
+        with termination_seen():
+            entered.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert entered == [signal.SIG_DFL]
+
+
+def test_what_catches_exceptions_lets_termination_pass() -> None:
+    assert not issubclass(Terminated, Exception)
