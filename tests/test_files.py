@@ -252,8 +252,9 @@ def test_socket_is_refused(here: Path) -> None:
         assert hindrance(Path("socket")) == "socket is a socket; give a file."
 
 
-@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd", f"/proc/{os.getpid()}/fd"])
-def test_descriptor_is_written_to_where_it_stands(here: Path, folder: str) -> None:
+@pytest.mark.parametrize("name", ["/dev/fd", "/proc/self/fd", "/proc/{pid}/fd"])
+def test_descriptor_is_written_to_where_it_stands(here: Path, name: str) -> None:
+    folder = name.format(pid=os.getpid())
     with (here / "log").open("ab", buffering=0) as log:
         log.write(b"old\n")
         (here / "link").symlink_to(f"{folder}/{log.fileno()}")
