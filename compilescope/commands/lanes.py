@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,16 +11,8 @@ from compilescope.commands.verdict import FINE, FOUND
 from compilescope.config import load_config
 from compilescope.errors import UsageError
 from compilescope.lanes.audit import audit
-from compilescope.render.words import plain
-from compilescope.wording import count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from compilescope.lanes.audit import Audit
-
-_SHOWN: Final = 30
-"""Test functions that are listed without ``-v``."""
+from compilescope.lanes.lane import marked
+from compilescope.lanes.telling import lines
 
 
 @click.command(short_help="List tests that no CI lane selects.")
@@ -37,52 +28,30 @@ _SHOWN: Final = 30
 @click.option("-v", "--verbose", is_flag=True, help="List every test, and every case of its parameters.")
 @click.pass_context
 def lanes(context: click.Context, pytest_args: tuple[str, ...], lanes: tuple[str, ...], *, verbose: bool) -> None:
-    """List the collected tests that none of the lanes selects: they are silently never run.
+    """List the tests that none of the lanes selects: they are silently never run.
 
     Lanes come from -m, or from `lanes` in [tool.compilescope]. Pytest itself collects and
     selects; nothing is run. What is run by hand alone is a lane too: -m slow.
+
+    All tests are those that pytest collects with PYTEST_ARGS before -k, -m, --deselect, the
+    project's addopts or a conftest takes any away. Files of tests that are not even collected
+    (--ignore, collect_ignore, a module that skips itself) are listed as files.
 
     \b
     compilescope lanes -m 'core_model and cuda' -m 'core_model and cpu' -- tests/
 
     \b
     Exit codes: 0  every test is in some lane, and every lane selects some test
-                1  tests that no lane selects, or a lane that selects none
+                1  tests that no lane selects, a lane that selects none, or files of
+                   tests that no lane collects
                 2  wrong usage, or pytest cannot collect
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
     chosen = lanes or load_config(Path.cwd(), os.environ).lanes
     if not chosen:
         msg = "Give the lanes: -m EXPR for each, or lanes in [tool.compilescope]."
         raise UsageError(msg)
-    result = audit(tuple(dict.fromkeys(chosen)), pytest_args)
-    for line in _lines(result, verbose=verbose):
+    folder = Path.cwd()
+    result = audit([marked(one, pytest_args, folder) for one in dict.fromkeys(chosen)], pytest_args, folder)
+    for line in lines(result, verbose=verbose):
         click.echo(line)
-    context.exit(FOUND if result.unselected or result.empty else FINE)
-
-
-def _lines(result: Audit, *, verbose: bool) -> Iterator[str]:
-    for lane, tests in result.lanes.items():
-        selects = f"selects {len(tests)} of {count(len(result.collected), 'test')}" if tests else "SELECTS NO TEST"
-        yield f"lane {lane!r} {selects}"
-    missed = result.unselected
-    if not missed:
-        yield "Every test is in some lane." if not result.empty else "Every test is in some other lane."
-        return
-    yield ""
-    yield f"{count(len(missed), 'test')} in no lane:"
-    told = [(test, result.collected[test]) for test in missed] if verbose else list(_folded(result))
-    shown = told if verbose else told[:_SHOWN]
-    for name, marks in shown:
-        yield f"  {plain(name)}  {'marked ' + ', '.join(marks) if marks else 'no marks'}"
-    if len(told) > len(shown):
-        yield f"  ... and {len(told) - len(shown)} more: -v lists all"
-
-
-def _folded(result: Audit) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the test functions, each with how many cases of its parameters are meant, and their marks."""
-    functions: dict[str, list[str]] = {}
-    for test in result.unselected:
-        functions.setdefault(test.partition("[")[0], []).append(test)
-    for name, cases in functions.items():
-        marks = sorted({mark for case in cases for mark in result.collected[case]})
-        yield (cases[0] if len(cases) == 1 else f"{name} ({count(len(cases), 'case')})", marks)
+    context.exit(FOUND if result.unselected or result.empty or result.unseen else FINE)

@@ -1,27 +1,24 @@
-"""Asks pytest itself what each lane selects, and what is left over."""
+"""Compares what the lanes select with all tests that there are."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from compilescope.errors import UsageError
+from compilescope.lanes.asking import ask
+from compilescope.lanes.lane import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-_COLLECTOR: Final = "compilescope.lanes.collector"
-_FILE, _LANE = "--compilescope-lanes-file", "--compilescope-lane"
-_FINE: Final = (0, 5)
-"""Pytest's exit codes where it collected without an error; 5 is where nothing was left to run."""
-_TOLD: Final = 25
-"""Last lines of pytest's output that an error quotes."""
+    from compilescope.lanes.asking import Told
+
+_AT_ONCE: Final = min(4, os.cpu_count() or 1)
+"""Runs of pytest at a time: each may import torch, and memory ends before cores do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +26,14 @@ class Audit:
     """What the lanes leave over.
 
     Attributes:
-        collected: every test with its marks, in pytest's order.
-        lanes: each expression with the tests that it selects.
+        collected: every test with its marks, in pytest's order, whatever deselects it.
+        lanes: each lane's name with the tests that it selects.
+        unseen: files of tests that no lane collects, each with the reason.
     """
 
     collected: Mapping[str, tuple[str, ...]]
     lanes: Mapping[str, frozenset[str]]
+    unseen: Mapping[str, str]
 
     @property
     def unselected(self) -> tuple[str, ...]:
@@ -48,48 +47,36 @@ class Audit:
         return tuple(lane for lane, tests in self.lanes.items() if not tests)
 
 
-class _Told(msgspec.Struct):
-    """What the collector writes."""
-
-    collected: dict[str, tuple[str, ...]]
-    lanes: dict[str, frozenset[str]]
-
-
-def audit(lanes: Sequence[str], arguments: Sequence[str]) -> Audit:
-    """Let pytest collect once, and select for each lane.
+def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path) -> Audit:
+    """Let pytest collect all tests, and then those of each lane.
 
     Args:
-        lanes: mark expressions, as ``pytest -m`` takes them.
-        arguments: further arguments of pytest, such as the folder of the tests.
+        lanes: the lanes, each of another name.
+        arguments: what pytest is given to collect all tests, such as their folder.
+        folder: where it does so.
 
     Raises:
         UsageError: pytest cannot collect, or collects nothing.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "collected.json"
-        ended = _run(file, lanes, arguments)
-        if ended.returncode not in _FINE or not file.exists():
-            # Wrong usage is told on stderr, errors of collection at the end of stdout.
-            lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-_TOLD:]
-            said = "\n".join(lines) or "It said nothing."
-            msg = f"pytest could not collect (exit code {ended.returncode}):\n{said}"
-            raise UsageError(msg)
-        told = msgspec.json.decode(file.read_bytes(), type=_Told)
-    if not told.collected:
-        msg = f"pytest {' '.join(arguments)} collects no test at all, so no lane could miss one."
+    everything = ask(Lane("all tests", tuple(arguments), folder), folder)
+    if not everything.collected and not everything.unseen:
+        msg = f"{' '.join(('pytest', *arguments))} collects no test at all, so no lane could miss one."
         raise UsageError(msg)
-    return Audit(collected=told.collected, lanes=told.lanes)
-
-
-def _run(file: Path, lanes: Sequence[str], arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    asked = [f"{_LANE}={lane}" for lane in lanes]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", _COLLECTOR, f"{_FILE}={file}", *asked]
-    # The last -m is the one that counts: the project's own in addopts must hide nothing here.
-    return subprocess.run(  # noqa: S603 (pytest, with the arguments that the user typed)
-        [*command, *arguments, "-m", ""],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        stdin=subprocess.DEVNULL,
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        told = list(pool.map(lambda lane: _ask(lane, folder), lanes))
+    # Where nobody says what all tests are, those of a lane outside pytest's usual folders are among them.
+    known = [everything] if arguments else [everything, *told]
+    files = {test.partition("::")[0] for one in (everything, *told) for test in one.collected}
+    return Audit(
+        collected={test: marks for one in known for test, marks in one.collected.items()},
+        lanes={lane.name: one.selected for lane, one in zip(lanes, told, strict=True)},
+        unseen={file: why for one in known for file, why in one.unseen.items() if file not in files},
     )
+
+
+def _ask(lane: Lane, folder: Path) -> Told:
+    try:
+        return ask(lane, folder)
+    except UsageError as error:
+        msg = f"in the lane {lane.name}: {error}"
+        raise UsageError(msg) from None
