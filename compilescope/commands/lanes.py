@@ -25,9 +25,17 @@ from compilescope.lanes.telling import lines
     metavar="EXPR",
     help="Mark expression of one lane, as pytest -m; repeatable.",
 )
+@click.option("--allow-skipped", is_flag=True, help="What is skipped on this machine is listed, and no failure.")
 @click.option("-v", "--verbose", is_flag=True, help="List every test, and every case of its parameters.")
 @click.pass_context
-def lanes(context: click.Context, pytest_args: tuple[str, ...], lanes: tuple[str, ...], *, verbose: bool) -> None:
+def lanes(
+    context: click.Context,
+    pytest_args: tuple[str, ...],
+    lanes: tuple[str, ...],
+    *,
+    allow_skipped: bool,
+    verbose: bool,
+) -> None:
     """List the tests that none of the lanes selects: they are silently never run.
 
     Lanes come from -m, or from `lanes` in [tool.compilescope]. Pytest itself collects and
@@ -37,13 +45,17 @@ def lanes(context: click.Context, pytest_args: tuple[str, ...], lanes: tuple[str
     project's addopts or a conftest takes any away. Files of tests that are not even collected
     (--ignore, collect_ignore, a module that skips itself) are listed as files.
 
+    A test that every lane that selects it skips runs nowhere. Conditions of skipif hold on this
+    machine, and may not where a lane runs: say --allow-skipped where that is so. What a condition
+    that fails or a skip inside of a test would do is not known, and not claimed.
+
     \b
     compilescope lanes -m 'core_model and cuda' -m 'core_model and cpu' -- tests/
 
     \b
     Exit codes: 0  every test is in some lane, and every lane selects some test
-                1  tests that no lane selects, a lane that selects none, or files of
-                   tests that no lane collects
+                1  tests that no lane selects, or that all that select them skip; a lane
+                   that selects none; files of tests that no lane collects
                 2  wrong usage, or pytest cannot collect
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
     chosen = lanes or load_config(Path.cwd(), os.environ).lanes
@@ -54,4 +66,5 @@ def lanes(context: click.Context, pytest_args: tuple[str, ...], lanes: tuple[str
     result = audit([marked(one, pytest_args, folder) for one in dict.fromkeys(chosen)], pytest_args, folder)
     for line in lines(result, verbose=verbose):
         click.echo(line)
-    context.exit(FOUND if result.unselected or result.empty or result.unseen else FINE)
+    skipped = not allow_skipped and (result.skipped or result.skipping)
+    context.exit(FOUND if result.unselected or result.empty or result.ignored or skipped else FINE)

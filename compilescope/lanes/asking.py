@@ -30,12 +30,16 @@ class Told(msgspec.Struct, frozen=True):
     Attributes:
         collected: every test that it came across with its marks, in pytest's order, before any was deselected.
         selected: the tests that are left to run.
-        unseen: files whose tests it did not come across, each with the reason.
+        skipped: those of them whose marks skip them on this machine, each with the reason.
+        ignored: files of tests that it passed over.
+        skipping: files that skip themselves while they are imported, each with the reason.
     """
 
     collected: dict[str, tuple[str, ...]]
     selected: frozenset[str]
-    unseen: dict[str, str]
+    skipped: dict[str, str]
+    ignored: list[str]
+    skipping: dict[str, str]
 
 
 def ask(lane: Lane, base: Path) -> Told:

@@ -28,18 +28,29 @@ class Audit:
     Attributes:
         collected: every test with its marks, in pytest's order, whatever deselects it.
         lanes: each lane's name with the tests that it selects.
-        unseen: files of tests that no lane collects, each with the reason.
+        skips: each lane's name with those of them that it skips on this machine, and the reasons.
+        ignored: files of tests that every lane passes over.
+        skipping: files of tests that skip themselves on this machine, each with the reason.
     """
 
     collected: Mapping[str, tuple[str, ...]]
     lanes: Mapping[str, frozenset[str]]
-    unseen: Mapping[str, str]
+    skips: Mapping[str, Mapping[str, str]]
+    ignored: Sequence[str]
+    skipping: Mapping[str, str]
 
     @property
     def unselected(self) -> tuple[str, ...]:
         """The tests that no lane selects."""
         selected = frozenset().union(*self.lanes.values())
         return tuple(test for test in self.collected if test not in selected)
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """The tests that every lane that selects them skips on this machine, each with the reason."""
+        run = frozenset[str]().union(*(tests - self.skips[lane].keys() for lane, tests in self.lanes.items()))
+        skipped = {test: why for skips in self.skips.values() for test, why in skips.items()}
+        return {test: skipped[test] for test in self.collected if test in skipped and test not in run}
 
     @property
     def empty(self) -> tuple[str, ...]:
@@ -59,18 +70,22 @@ def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path) -> Audi
         UsageError: pytest cannot collect, or collects nothing.
     """
     everything = ask(Lane("all tests", tuple(arguments), folder), folder)
-    if not everything.collected and not everything.unseen:
+    if not (everything.collected or everything.ignored or everything.skipping):
         msg = f"{' '.join(('pytest', *arguments))} collects no test at all, so no lane could miss one."
         raise UsageError(msg)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         told = list(pool.map(lambda lane: _ask(lane, folder), lanes))
     # Where nobody says what all tests are, those of a lane outside pytest's usual folders are among them.
     known = [everything] if arguments else [everything, *told]
-    files = {test.partition("::")[0] for one in (everything, *told) for test in one.collected}
+    seen = {test.partition("::")[0] for one in (everything, *told) for test in one.collected}
+    skipping = {file: why for one in known for file, why in one.skipping.items() if file not in seen}
+    ignored = dict.fromkeys(file for one in known for file in one.ignored if file not in seen | skipping.keys())
     return Audit(
         collected={test: marks for one in known for test, marks in one.collected.items()},
         lanes={lane.name: one.selected for lane, one in zip(lanes, told, strict=True)},
-        unseen={file: why for one in known for file, why in one.unseen.items() if file not in files},
+        skips={lane.name: one.skipped for lane, one in zip(lanes, told, strict=True)},
+        ignored=tuple(ignored),
+        skipping=skipping,
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from compilescope.lanes.ignored import hidden_tests
 from compilescope.lanes.quiet import quieten
+from compilescope.lanes.skips import skip_reason
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -34,7 +35,8 @@ class _Sight:
     def __init__(self, config: pytest.Config, base: str) -> None:
         self._config, self._base = config, base
         self.collected: dict[str, pytest.Item] = {}
-        self.unseen: dict[str, str] = {}
+        self.ignored: list[str] = []
+        self.skipping: dict[str, str] = {}
 
     def name(self, item: pytest.Item) -> str:
         """Name a test by its file.
@@ -53,8 +55,8 @@ class _Sight:
         """Note the files of tests that are passed over."""
         ignores = yield
         if ignores:
-            for file in hidden_tests(collection_path, self._config.getini("python_files")):
-                self.unseen[os.path.relpath(file, self._base)] = "left out by --ignore, norecursedirs or a conftest"
+            hidden = hidden_tests(collection_path, self._config.getini("python_files"))
+            self.ignored.extend(os.path.relpath(file, self._base) for file in hidden)
         return ignores
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -62,7 +64,7 @@ class _Sight:
         if report.skipped:
             file = os.path.relpath(self._config.rootpath / report.nodeid.partition("::")[0], self._base)
             said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            self.unseen[file] = f"skips itself here: {said.removeprefix('Skipped: ')}"
+            self.skipping[file] = said.removeprefix("Skipped: ")
 
 
 _SIGHT: Final = pytest.StashKey[_Sight]()
@@ -96,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write the tests with their marks, those that are left, and the files that were not seen."""
+    """Write the tests with their marks, those that are left or skipped, and the files that were not seen."""
     config = session.config
     sight = config.stash[_SIGHT]
     told = {
@@ -104,6 +106,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             name: sorted({mark.name for mark in item.iter_markers()}) for name, item in sight.collected.items()
         },
         "selected": [sight.name(item) for item in session.items],
-        "unseen": sight.unseen,
+        "skipped": {sight.name(item): why for item in session.items if (why := skip_reason(item)) is not None},
+        "ignored": sight.ignored,
+        "skipping": sight.skipping,
     }
     Path(config.getoption("compilescope_lanes_file")).write_text(json.dumps(told), encoding="utf-8")

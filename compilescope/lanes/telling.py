@@ -24,20 +24,30 @@ def lines(result: Audit, *, verbose: bool) -> Iterator[str]:
         verbose: whether every test is listed, and every case of its parameters.
     """
     for lane, tests in result.lanes.items():
-        yield f"lane {plain(lane)} {_selects(result, tests) if tests else 'SELECTS NO TEST'}"
+        yield f"lane {plain(lane)} {_selects(result, lane) if tests else 'SELECTS NO TEST'}"
     marks = {test: _marks(result.collected[test]) for test in result.unselected}
     yield from _list(f"{count(len(marks), 'test')} in no lane:", _tests(marks, verbose=verbose), verbose=verbose)
+    skipped = {test: f"skipped here: {why}" for test, why in result.skipped.items()}
     yield from _list(
-        f"{count(len(result.unseen), 'file')} of tests that no lane collects, so what they hold is not known:",
-        [f"{plain(file)}  {plain(why)}" for file, why in result.unseen.items()],
+        f"{count(len(skipped), 'test')} skipped on this machine wherever selected:",
+        _tests(skipped, verbose=verbose),
         verbose=verbose,
     )
-    if not marks and not result.unseen:
+    files = [f"{plain(file)}  left out by --ignore, norecursedirs or a conftest" for file in result.ignored]
+    files += [f"{plain(file)}  skips itself here: {plain(why)}" for file, why in result.skipping.items()]
+    yield from _list(
+        f"{count(len(files), 'file')} of tests that no lane collects, so what they hold is not known:",
+        files,
+        verbose=verbose,
+    )
+    if not marks and not skipped and not files:
         yield "Every test is in some lane." if not result.empty else "Every test is in some other lane."
 
 
-def _selects(result: Audit, tests: frozenset[str]) -> str:
-    return f"selects {len(tests & result.collected.keys())} of {count(len(result.collected), 'test')}"
+def _selects(result: Audit, lane: str) -> str:
+    selected = f"selects {len(result.lanes[lane] & result.collected.keys())} of {count(len(result.collected), 'test')}"
+    skipped = len(result.skips[lane].keys() & result.collected.keys())
+    return f"{selected}, skips {skipped} of them here" if skipped else selected
 
 
 def _list(title: str, told: Sequence[str], *, verbose: bool) -> Iterator[str]:
