@@ -8,17 +8,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from compilescope.errors import UsageError
-from compilescope.lanes.asking import ask
-from compilescope.lanes.lane import Lane
+from compilescope.lanes.asking import Told, ask
+from compilescope.lanes.lane import Lane, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from compilescope.lanes.asking import Told
-
 _AT_ONCE: Final = min(4, os.cpu_count() or 1)
 """Runs of pytest at a time: each may import torch, and memory ends before cores do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What one lane selects.
+
+    Attributes:
+        name: what the lane is called.
+        selected: the tests that are left to run.
+        skipped: those of them that it skips on this machine, each with the reason.
+    """
+
+    name: str
+    selected: frozenset[str]
+    skipped: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,54 +40,56 @@ class Audit:
 
     Attributes:
         collected: every test with its marks, in pytest's order, whatever deselects it.
-        lanes: each lane's name with the tests that it selects.
-        skips: each lane's name with those of them that it skips on this machine, and the reasons.
+        lanes: what each lane selects.
+        unread: the lanes of which that is not known.
         ignored: files of tests that every lane passes over.
         skipping: files of tests that skip themselves on this machine, each with the reason.
     """
 
     collected: Mapping[str, tuple[str, ...]]
-    lanes: Mapping[str, frozenset[str]]
-    skips: Mapping[str, Mapping[str, str]]
+    lanes: Sequence[Selection]
+    unread: Sequence[Unread]
     ignored: Sequence[str]
     skipping: Mapping[str, str]
 
     @property
     def unselected(self) -> tuple[str, ...]:
         """The tests that no lane selects."""
-        selected = frozenset().union(*self.lanes.values())
+        selected = frozenset().union(*(lane.selected for lane in self.lanes))
         return tuple(test for test in self.collected if test not in selected)
 
     @property
     def skipped(self) -> Mapping[str, str]:
         """The tests that every lane that selects them skips on this machine, each with the reason."""
-        run = frozenset[str]().union(*(tests - self.skips[lane].keys() for lane, tests in self.lanes.items()))
-        skipped = {test: why for skips in self.skips.values() for test, why in skips.items()}
+        run = frozenset[str]().union(*(lane.selected - lane.skipped.keys() for lane in self.lanes))
+        skipped = {test: why for lane in self.lanes for test, why in lane.skipped.items()}
         return {test: skipped[test] for test in self.collected if test in skipped and test not in run}
 
     @property
     def empty(self) -> tuple[str, ...]:
         """The lanes that select no test at all: a misspelt mark, most likely."""
-        return tuple(lane for lane, tests in self.lanes.items() if not tests)
+        return tuple(lane.name for lane in self.lanes if not lane.selected)
 
 
-def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path) -> Audit:
+def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path, unread: Sequence[Unread] = ()) -> Audit:
     """Let pytest collect all tests, and then those of each lane.
 
     Args:
-        lanes: the lanes, each of another name.
+        lanes: the lanes.
         arguments: what pytest is given to collect all tests, such as their folder.
         folder: where it does so.
+        unread: lanes that could not be read.
 
     Raises:
-        UsageError: pytest cannot collect, or collects nothing.
+        UsageError: pytest cannot collect all tests or a lane that the user typed, or collects nothing.
     """
     everything = ask(Lane("all tests", tuple(arguments), folder), folder)
     if not (everything.collected or everything.ignored or everything.skipping):
         msg = f"{' '.join(('pytest', *arguments))} collects no test at all, so no lane could miss one."
         raise UsageError(msg)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        told = list(pool.map(lambda lane: _ask(lane, folder), lanes))
+        answers = list(pool.map(lambda lane: _ask(lane, folder), lanes))
+    told = [one for one in answers if isinstance(one, Told)]
     # Where nobody says what all tests are, those of a lane outside pytest's usual folders are among them.
     known = [everything] if arguments else [everything, *told]
     seen = {test.partition("::")[0] for one in (everything, *told) for test in one.collected}
@@ -82,16 +97,22 @@ def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path) -> Audi
     ignored = dict.fromkeys(file for one in known for file in one.ignored if file not in seen | skipping.keys())
     return Audit(
         collected={test: marks for one in known for test, marks in one.collected.items()},
-        lanes={lane.name: one.selected for lane, one in zip(lanes, told, strict=True)},
-        skips={lane.name: one.skipped for lane, one in zip(lanes, told, strict=True)},
+        lanes=[
+            Selection(lane.name, one.selected, one.skipped)
+            for lane, one in zip(lanes, answers, strict=True)
+            if isinstance(one, Told)
+        ],
+        unread=[*unread, *(one for one in answers if isinstance(one, Unread))],
         ignored=tuple(ignored),
         skipping=skipping,
     )
 
 
-def _ask(lane: Lane, folder: Path) -> Told:
+def _ask(lane: Lane, folder: Path) -> Told | Unread:
     try:
         return ask(lane, folder)
     except UsageError as error:
+        if lane.is_read:
+            return Unread(lane.name, str(error))
         msg = f"in the lane {lane.name}: {error}"
         raise UsageError(msg) from None

@@ -20,12 +20,27 @@ class Lane:
         arguments: what pytest is given.
         folder: where it runs.
         environment: variables that are set for it, on top of those of this process.
+        is_read: whether it stands in a file of continuous integration, and was not typed for the audit.
     """
 
     name: str
     arguments: tuple[str, ...]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    is_read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A lane that could not be read.
+
+    Attributes:
+        name: what it is called in the report.
+        why: the reason, a clause.
+    """
+
+    name: str
+    why: str
 
 
 def marked(expression: str, arguments: tuple[str, ...], folder: Path) -> Lane:

@@ -10,7 +10,7 @@ from compilescope.wording import count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from compilescope.lanes.audit import Audit
+    from compilescope.lanes.audit import Audit, Selection
 
 _SHOWN: Final = 30
 """Lines of each list without ``-v``."""
@@ -23,10 +23,13 @@ def lines(result: Audit, *, verbose: bool) -> Iterator[str]:
         result: of the audit.
         verbose: whether every test is listed, and every case of its parameters.
     """
-    for lane, tests in result.lanes.items():
-        yield f"lane {plain(lane)} {_selects(result, lane) if tests else 'SELECTS NO TEST'}"
+    for lane in result.lanes:
+        yield f"lane {plain(lane.name)} {_selects(result, lane) if lane.selected else 'SELECTS NO TEST'}"
+    for unread in result.unread:
+        yield f"lane {plain(unread.name)} COULD NOT BE READ: {_indented(unread.why)}"
     marks = {test: _marks(result.collected[test]) for test in result.unselected}
-    yield from _list(f"{count(len(marks), 'test')} in no lane:", _tests(marks, verbose=verbose), verbose=verbose)
+    title = f"{count(len(marks), 'test')} in no lane{' that could be read' if result.unread else ''}:"
+    yield from _list(title, _tests(marks, verbose=verbose), verbose=verbose)
     skipped = {test: f"skipped here: {why}" for test, why in result.skipped.items()}
     yield from _list(
         f"{count(len(skipped), 'test')} skipped on this machine wherever selected:",
@@ -44,9 +47,13 @@ def lines(result: Audit, *, verbose: bool) -> Iterator[str]:
         yield "Every test is in some lane." if not result.empty else "Every test is in some other lane."
 
 
-def _selects(result: Audit, lane: str) -> str:
-    selected = f"selects {len(result.lanes[lane] & result.collected.keys())} of {count(len(result.collected), 'test')}"
-    skipped = len(result.skips[lane].keys() & result.collected.keys())
+def _indented(text: str) -> str:
+    return "\n    ".join(plain(line) for line in text.splitlines())
+
+
+def _selects(result: Audit, lane: Selection) -> str:
+    selected = f"selects {len(lane.selected & result.collected.keys())} of {count(len(result.collected), 'test')}"
+    skipped = len(lane.skipped.keys() & result.collected.keys())
     return f"{selected}, skips {skipped} of them here" if skipped else selected
 
 
