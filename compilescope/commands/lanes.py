@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from compilescope.commands.verdict import FINE, FOUND
+from compilescope.commands.verdict import BROKEN, FINE, FOUND
 from compilescope.config import load_config
 from compilescope.errors import UsageError
 from compilescope.lanes.audit import audit
+from compilescope.lanes.ci.read import read
 from compilescope.lanes.lane import marked
 from compilescope.lanes.reading import distinct, is_command, typed_lanes
 from compilescope.lanes.telling import lines
 
 if TYPE_CHECKING:
+    from compilescope.lanes.audit import Audit
     from compilescope.lanes.lane import Lane
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the command line asks for; each field is an option of its name."""
+
+    pytest_args: tuple[str, ...]
+    lanes: tuple[str, ...]
+    ci: tuple[str, ...]
+    allow_skipped: bool
+    verbose: bool
 
 
 @click.command(short_help="List tests that no CI lane selects.")
@@ -30,22 +44,25 @@ if TYPE_CHECKING:
     metavar="LANE",
     help="One lane: a mark expression, as pytest -m takes it, or a whole pytest command; repeatable.",
 )
+@click.option(
+    "--ci",
+    multiple=True,
+    metavar="FILE",
+    help="Read the lanes from a workflow of GitHub Actions, or a pipeline of GitLab CI or Buildkite; repeatable.",
+)
 @click.option("--allow-skipped", is_flag=True, help="What is skipped on this machine is listed, and no failure.")
 @click.option("-v", "--verbose", is_flag=True, help="List every test, and every case of its parameters.")
 @click.pass_context
-def lanes(
-    context: click.Context,
-    pytest_args: tuple[str, ...],
-    lanes: tuple[str, ...],
-    *,
-    allow_skipped: bool,
-    verbose: bool,
-) -> None:
+def lanes(context: click.Context, /, **options: object) -> None:
     """List the tests that none of the lanes selects: they are silently never run.
 
-    Lanes come from -m, or from `lanes` in [tool.compilescope]. A lane is a mark expression, or a
-    command with its own paths, -m, -k and options. Pytest itself collects and selects; nothing is
-    run. What is run by hand alone is a lane too: -m slow.
+    Lanes come from -m and --ci, or from `lanes` in [tool.compilescope]. A lane is a mark expression,
+    or a command with its own paths, -m, -k and options. Pytest itself collects and selects; nothing
+    is run. What is run by hand alone is a lane too: -m slow.
+
+    Of a CI file, each command that calls pytest is a lane, for every combination of a matrix. No
+    command of it is executed; conditions (if, rules) are taken as met. A value that the file does
+    not hold makes a lane that could not be read, and so does a script or a tox that calls pytest.
 
     All tests are those that pytest collects with PYTEST_ARGS before -k, -m, --deselect, the
     project's addopts or a conftest takes any away. Files of tests that are not even collected
@@ -56,6 +73,7 @@ def lanes(
     that fails or a skip inside of a test would do is not known, and not claimed.
 
     \b
+    compilescope lanes --ci .github/workflows/test.yml --ci .buildkite/pipeline.yml
     compilescope lanes -m 'core_model and cuda' -m 'core_model and cpu' -- tests/
     compilescope lanes --lane 'pytest tests/unit -k "not gpu"' --lane 'cd tests/e2e && pytest -m cuda'
 
@@ -63,19 +81,26 @@ def lanes(
     Exit codes: 0  every test is in some lane, and every lane selects some test
                 1  tests that no lane selects, or that all that select them skip; a lane
                    that selects none; files of tests that no lane collects
-                2  wrong usage, or pytest cannot collect
+                2  wrong usage, pytest cannot collect, or a lane could not be read
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
-    chosen = lanes or load_config(Path.cwd(), os.environ).lanes
-    if not chosen:
-        msg = "Give the lanes: -m EXPR or --lane COMMAND for each, or lanes in [tool.compilescope]."
-        raise UsageError(msg)
-    folder = Path.cwd()
-    typed = [lane for one in chosen for lane in _typed(one, pytest_args, folder)]
-    result = audit(distinct(typed), pytest_args, folder)
-    for line in lines(result, verbose=verbose):
+    request = _Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
+    result = _audit(request, Path.cwd())
+    for line in lines(result, verbose=request.verbose):
         click.echo(line)
-    skipped = not allow_skipped and (result.skipped or result.skipping)
-    context.exit(FOUND if result.unselected or result.empty or result.ignored or skipped else FINE)
+    skipped = not request.allow_skipped and (result.skipped or result.skipping)
+    failed = FOUND if result.unselected or result.empty or result.ignored or skipped else FINE
+    context.exit(BROKEN if result.unread else failed)
+
+
+def _audit(request: _Request, folder: Path) -> Audit:
+    given = request.lanes or request.ci
+    chosen = request.lanes if given else load_config(folder, os.environ).lanes
+    if not chosen and not request.ci:
+        msg = "Give the lanes: -m EXPR or --lane COMMAND for each, --ci FILE, or lanes in [tool.compilescope]."
+        raise UsageError(msg)
+    typed = [lane for one in chosen for lane in _typed(one, request.pytest_args, folder)]
+    found, unread = read(request.ci, folder)
+    return audit(distinct([*typed, *found]), request.pytest_args, folder, unread)
 
 
 def _typed(lane: str, arguments: tuple[str, ...], folder: Path) -> list[Lane]:

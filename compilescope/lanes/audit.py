@@ -24,12 +24,12 @@ class Selection:
     """What one lane selects.
 
     Attributes:
-        name: what the lane is called.
+        lane: the lane.
         selected: the tests that are left to run.
         skipped: those of them that it skips on this machine, each with the reason.
     """
 
-    name: str
+    lane: Lane
     selected: frozenset[str]
     skipped: Mapping[str, str]
 
@@ -55,20 +55,20 @@ class Audit:
     @property
     def unselected(self) -> tuple[str, ...]:
         """The tests that no lane selects."""
-        selected = frozenset().union(*(lane.selected for lane in self.lanes))
+        selected = frozenset().union(*(one.selected for one in self.lanes))
         return tuple(test for test in self.collected if test not in selected)
 
     @property
     def skipped(self) -> Mapping[str, str]:
         """The tests that every lane that selects them skips on this machine, each with the reason."""
-        run = frozenset[str]().union(*(lane.selected - lane.skipped.keys() for lane in self.lanes))
-        skipped = {test: why for lane in self.lanes for test, why in lane.skipped.items()}
+        run = frozenset[str]().union(*(one.selected - one.skipped.keys() for one in self.lanes))
+        skipped = {test: why for one in self.lanes for test, why in one.skipped.items()}
         return {test: skipped[test] for test in self.collected if test in skipped and test not in run}
 
     @property
-    def empty(self) -> tuple[str, ...]:
+    def empty(self) -> tuple[Lane, ...]:
         """The lanes that select no test at all: a misspelt mark, most likely."""
-        return tuple(lane.name for lane in self.lanes if not lane.selected)
+        return tuple(one.lane for one in self.lanes if not one.selected)
 
 
 def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path, unread: Sequence[Unread] = ()) -> Audit:
@@ -98,7 +98,7 @@ def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path, unread:
     return Audit(
         collected={test: marks for one in known for test, marks in one.collected.items()},
         lanes=[
-            Selection(lane.name, one.selected, one.skipped)
+            Selection(lane, one.selected, one.skipped)
             for lane, one in zip(lanes, answers, strict=True)
             if isinstance(one, Told)
         ],
@@ -112,7 +112,7 @@ def _ask(lane: Lane, folder: Path) -> Told | Unread:
     try:
         return ask(lane, folder)
     except UsageError as error:
-        if lane.is_read:
-            return Unread(lane.name, str(error))
+        if lane.source:
+            return Unread(lane.name, str(error), lane.source)
         msg = f"in the lane {lane.name}: {error}"
         raise UsageError(msg) from None

@@ -16,18 +16,23 @@ class Lane:
     """One run of pytest.
 
     Attributes:
-        name: what it is called in the report.
+        name: what it is called in the report: its mark expression or its command.
         arguments: what pytest is given.
         folder: where it runs.
         environment: variables that are set for it, on top of those of this process.
-        is_read: whether it stands in a file of continuous integration, and was not typed for the audit.
+        source: where in a file of continuous integration it stands; empty for one that was typed for the audit.
     """
 
     name: str
     arguments: tuple[str, ...]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    is_read: bool = False
+    source: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name with the source."""
+        return _title(self.name, self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +42,21 @@ class Unread:
     Attributes:
         name: what it is called in the report.
         why: the reason, a clause.
+        source: where in a file of continuous integration it stands.
     """
 
     name: str
     why: str
+    source: str
+
+    @property
+    def title(self) -> str:
+        """The name with the source."""
+        return _title(self.name, self.source)
+
+
+def _title(name: str, source: str) -> str:
+    return f"{name} ({source})" if source else name
 
 
 def marked(expression: str, arguments: tuple[str, ...], folder: Path) -> Lane:

@@ -7,7 +7,7 @@ import re
 import shlex
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from compilescope.errors import UsageError
 from compilescope.lanes.lane import Lane, Unread
@@ -18,11 +18,12 @@ from compilescope.render.words import clip
 from compilescope.wording import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from compilescope.lanes.shell.calls import Call, Scope
 
+_Lane = TypeVar("_Lane", Lane, Unread)
 _COMMAND: Final = re.compile(r"(?:^|[\s/;&|('\"])py\.?test(?=$|[\s;&|)'\"])")
 _OF_THE_MACHINE: Final = frozenset({"PATH", "HOME", "TMPDIR", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PWD"})
 """Variables that say where things are on the machine of a lane."""
@@ -83,23 +84,25 @@ def lanes_of(script: Script) -> Iterator[Lane | Unread]:
     """
     for call in calls(script.text, scope_of(script.folder, script.variables)):
         if isinstance(call, Riddle):
-            yield Unread(_name(call.text, script), call.why)
+            yield Unread(_name(call.text), call.why, script.source)
         elif runs_tests(call.words):
             yield _lane(call, script)
 
 
 def _lane(call: Call, script: Script) -> Lane | Unread:
     scope = call.scope
-    name = _name(" ".join(["pytest", *(_shown(word) for word in call.words)]), script, scope.folder)
+    name = _name(" ".join(["pytest", *(_shown(word) for word in call.words)]))
+    if scope.folder != script.folder:
+        name += f" in {os.path.relpath(scope.folder, script.folder)}"
     words = list(needed(call.words))
     if unknown := dict.fromkeys(text for word in words for text in word.unknown):
-        return Unread(name, f"the value of {listing(unknown)} is not known")
+        return Unread(name, f"the value of {listing(unknown)} is not known", script.source)
     if scope.astray:
-        return Unread(name, scope.astray)
+        return Unread(name, scope.astray, script.source)
     if not scope.folder.is_dir():
-        return Unread(name, f"it runs in {scope.folder}, and there is no such folder here")
+        return Unread(name, f"it runs in {scope.folder}, and there is no such folder here", script.source)
     arguments = tuple(text for word in words for text in word.files(scope.folder))
-    return Lane(name, arguments, scope.folder, MappingProxyType(dict(_environment(scope))), is_read=bool(script.source))
+    return Lane(name, arguments, scope.folder, MappingProxyType(dict(_environment(scope))), script.source)
 
 
 def _environment(scope: Scope) -> Iterator[tuple[str, str]]:
@@ -118,11 +121,8 @@ def _needed_options(addopts: str) -> str:
     return shlex.join(word.text for word in needed(words))
 
 
-def _name(command: str, script: Script, folder: Path | None = None) -> str:
-    shown = f"`{clip(' '.join(command.split()), _WIDTH)}`"
-    if folder is not None and folder != script.folder:
-        shown += f" in {os.path.relpath(folder, script.folder)}"
-    return f"{shown} ({script.source})" if script.source else shown
+def _name(command: str) -> str:
+    return f"`{clip(' '.join(command.split()), _WIDTH)}`"
 
 
 def _shown(word: Word) -> str:
@@ -136,13 +136,24 @@ def distinct(lanes: Iterable[Lane]) -> list[Lane]:
     Args:
         lanes: all lanes.
     """
-    found: dict[object, list[Lane]] = {}
+    return _together(lanes, lambda lane: (lane.arguments, lane.folder, tuple(sorted(lane.environment.items()))))
+
+
+def distinct_unread(lanes: Iterable[Unread]) -> list[Unread]:
+    """Return the lanes that differ in what could not be read.
+
+    Args:
+        lanes: all of them.
+    """
+    return _together(lanes, lambda lane: (lane.name, lane.why))
+
+
+def _together(lanes: Iterable[_Lane], key: Callable[[_Lane], object]) -> list[_Lane]:
+    groups: dict[object, list[_Lane]] = {}
     for lane in lanes:
-        key = (lane.arguments, lane.folder, tuple(sorted(lane.environment.items())))
-        found.setdefault(key, []).append(lane)
-    return [_together(equal) for equal in found.values()]
+        groups.setdefault(key(lane), []).append(lane)
+    return [_counted(first, {one.source for one in others} - {first.source}) for first, *others in groups.values()]
 
 
-def _together(equal: list[Lane]) -> Lane:
-    first, others = equal[0], {lane.name for lane in equal[1:]} - {equal[0].name}
-    return replace(first, name=f"{first.name}, and {len(others)} more like it") if others else first
+def _counted(lane: _Lane, others: set[str]) -> _Lane:
+    return replace(lane, source=f"{lane.source}, and {len(others)} more like it") if others else lane

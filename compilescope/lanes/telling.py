@@ -23,10 +23,10 @@ def lines(result: Audit, *, verbose: bool) -> Iterator[str]:
         result: of the audit.
         verbose: whether every test is listed, and every case of its parameters.
     """
-    for lane in result.lanes:
-        yield f"lane {plain(lane.name)} {_selects(result, lane) if lane.selected else 'SELECTS NO TEST'}"
+    for one in result.lanes:
+        yield f"lane {plain(one.lane.title)} {_selects(result, one) if one.selected else 'SELECTS NO TEST'}"
     for unread in result.unread:
-        yield f"lane {plain(unread.name)} COULD NOT BE READ: {_indented(unread.why)}"
+        yield f"lane {plain(unread.title)} COULD NOT BE READ: {_indented(unread.why)}"
     marks = {test: _marks(result.collected[test]) for test in result.unselected}
     title = f"{count(len(marks), 'test')} in no lane{' that could be read' if result.unread else ''}:"
     yield from _list(title, _tests(marks, verbose=verbose), verbose=verbose)
@@ -51,9 +51,9 @@ def _indented(text: str) -> str:
     return "\n    ".join(plain(line) for line in text.splitlines())
 
 
-def _selects(result: Audit, lane: Selection) -> str:
-    selected = f"selects {len(lane.selected & result.collected.keys())} of {count(len(result.collected), 'test')}"
-    skipped = len(lane.skipped.keys() & result.collected.keys())
+def _selects(result: Audit, one: Selection) -> str:
+    selected = f"selects {len(one.selected & result.collected.keys())} of {count(len(result.collected), 'test')}"
+    skipped = len(one.skipped.keys() & result.collected.keys())
     return f"{selected}, skips {skipped} of them here" if skipped else selected
 
 

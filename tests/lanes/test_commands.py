@@ -30,6 +30,8 @@ SAME = (
     "timeout --signal=TERM -k 2m 15m pytest tests/ -m cpu",
     "sudo -E timeout 15m python -m pytest tests/ -m cpu",
     "docker run --rm -v $PWD:/work image pytest tests/ -m cpu",
+    '"${VENV_PYTHON}" -m pytest tests/ -m cpu',
+    "$CONDA_RUN python -m pytest tests/ -m cpu",
     "xvfb-run -a pytest tests/ -m cpu",
     "pytest \\\n  tests/ \\\n  -m cpu",
     "pytest tests/ -m 'cpu'  # not the others",

@@ -81,7 +81,7 @@ def test_nothing_is_run_and_nothing_left_behind(lanes: Lanes, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "Give the lanes: -m EXPR or --lane COMMAND for each"),
+        ((), "Give the lanes: -m EXPR or --lane COMMAND for each, --ci FILE"),
         (("-m", "core_model and ("), "in the lane 'core_model and (': "),
         (("-m", "cuda", "--", "nowhere/"), "file or directory not found: nowhere/"),
     ],

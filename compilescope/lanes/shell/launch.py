@@ -56,6 +56,8 @@ def pytest_at(words: Sequence[str], folder: Path) -> int | None:
     launches = leader in programs.LAUNCH or (leader in programs.LAUNCH_BY_RUN and bool(programs.RUN & before))
     if programs.INSTALL & before or (leader in programs.MENTION and not launches):
         return None
+    # An interpreter, or what starts it, may be one that only a variable knows: `$PYTHON -m pytest`.
+    launches = launches or (at is not None and leader.startswith("$") and words[skipped + at - 1] == "-m")
     if at is not None and launches:
         return skipped + at + 1
     if at is not None or any("pytest.main" in word for word in words):

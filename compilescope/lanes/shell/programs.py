@@ -40,5 +40,5 @@ VALUED: Final = frozenset({"--with", "--from", "--group", "--only-group", "--ext
 """Options of launching programs whose value may be the word pytest."""
 TASKS: Final = frozenset({"tox", "nox"})
 """Programs that start tests by a file of their own."""
-TASK_RUNNERS: Final = frozenset({"make", "just", "task", "invoke", "hatch", "pixi", "pdm", "poe", "npm"})
+TASK_RUNNERS: Final = frozenset({"make", "just", "task", "invoke", "hatch", "pixi", "pdm", "poe"})
 """Programs that do so where they are asked for tests."""
