@@ -220,6 +220,10 @@ def test_step_runs_in_its_working_folder(lanes: Lanes, tmp_path: Path) -> None:
         ("steps:\n  - command: [pytest", "Error: pipeline.yml is no valid YAML: "),
         ("steps:\n  - command: echo pytest\n", "Error: No command in pipeline.yml runs tests by pytest."),
         ("steps:\n  - command: pytest --version\n", "Error: No command in pipeline.yml runs tests by pytest."),
+        (
+            "steps:\n  - {command: {a: [1]}, skip: [x]}\n  - {matrix: [[], {}], parallelism: many, env: 3}\n",
+            "Error: No command in pipeline.yml runs tests by pytest.",
+        ),
         ("a: 1\n", "Error: pipeline.yml is no workflow of GitHub Actions, and no pipeline of GitLab CI or Buildkite."),
         ("just words\n", "Error: pipeline.yml is no workflow of GitHub Actions"),
         ("", "Error: pipeline.yml is no workflow of GitHub Actions"),

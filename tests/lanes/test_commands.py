@@ -45,6 +45,8 @@ SAME = (
     "(cd tests; ls); pytest tests/ -m cpu",
     "if true; then pytest tests/ -m cpu; fi",
     "for i in 1 2 3; do pytest tests/ -m cpu; done",
+    "A=$(grep ')' \"x)y\" | wc); pytest tests/ -m $'cpu'",
+    'echo "$(echo ")")"; pytest tests/ -m cpu',
     "time { pytest tests/ -m cpu; }",
 )
 MENTIONED = (
@@ -156,6 +158,12 @@ def test_variables_of_a_lane_are_set_for_it_alone(lanes: Lanes, tmp_path: Path) 
     assert ended.stdout.count("selects 3 of 6 tests") == 1
 
 
+def test_options_in_a_variable_are_options_of_the_lane(lanes: Lanes, tmp_path: Path) -> None:
+    told = lanes(*commands("PYTEST_ADDOPTS='-m cpu --junitxml=junit.xml -n 4 --cov=src' pytest tests")).stdout
+    assert "lane `pytest tests` selects 1 of 6 tests" in told
+    assert not (tmp_path / "junit.xml").exists()
+
+
 def test_patterns_of_files_are_those_of_the_folder(lanes: Lanes, tmp_path: Path) -> None:
     (tmp_path / "tests" / "test_more.py").write_text("def test_more(): ...\n")
     assert "selects 7 of 7 tests" in lanes(*commands("pytest tests/*.py")).stdout
@@ -190,6 +198,8 @@ def test_file_that_one_lane_ignores_and_another_collects_is_not_missed(lanes: La
         ("pytest tests/test_{a,b}.py", "the value of {a,b} is not known."),
         ("cd $WHERE && pytest", "the folder that `cd $WHERE` leads to is not known."),
         ("cd nowhere && pytest", "and there is no such folder here."),
+        ("pytest -k $'a\\nb'", "the value of a\\nb is not known."),
+        ('pytest tests; run() { pytest "$@"; }', "the value of $@ is not known."),
         ("ls tests | xargs pytest", "it calls pytest in a way that compilescope does not know."),
         ("python -c 'import pytest; pytest.main()'", "it calls pytest in a way that compilescope does not know."),
         ("pytest -m 'cpu", "a ' has no end."),

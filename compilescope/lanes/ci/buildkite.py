@@ -45,7 +45,7 @@ def pipeline_scripts(document: object, file: str, root: Path) -> Iterator[Script
 
 def _steps(group: Table, name: str, root: Path, environment: Mapping[str, str]) -> Iterator[Script]:
     for step in tables(group.get("steps")):
-        if step.get("skip") not in {None, False, ""}:
+        if _is_skipped(step):
             continue
         label = next((text(step[key]) for key in _LABELS if step.get(key)), "")
         inside = {**environment, **values(step.get("env"))}
@@ -59,6 +59,11 @@ def _steps(group: Table, name: str, root: Path, environment: Mapping[str, str]) 
                 variables = resolved({key: _fill(value, combination) for key, value in {**inside, **share}.items()})
                 script = _go(step) + _unescaped(_fill(commands, combination))
                 yield Script(script, root, MappingProxyType(dict(variables)), source)
+
+
+def _is_skipped(step: Table) -> bool:
+    """Whether a step is left out; ``skip`` may hold the reason."""
+    return text(step.get("skip")) not in {"", "false"}
 
 
 def _go(step: Table) -> str:
@@ -77,7 +82,7 @@ def _matrix(matrix: object) -> list[Combination]:
     for adjustment in tables(table(matrix).get("adjustments")):
         chosen = adjustment.get("with")
         part: Combination = table(chosen) if isinstance(chosen, dict) else {_ALONE: items(chosen)[0] if chosen else ""}
-        if adjustment.get("skip") not in {None, False, ""}:
+        if _is_skipped(adjustment):
             found = [one for one in found if not agrees(one, part)]
         elif not any(agrees(one, part) for one in found):
             found.append(part)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _OPERATOR: Final = re.compile(r"&>>|<<<|<<-|&&|\|\||;;|\|&|&>|<<|>>|>&|<&|>\||<>|[;&|()\n<>]")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_NESTED: Final = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|[()]""", re.DOTALL)
+"""What counts in a command within a word: brackets, and what hides them."""
 _HERE: Final = ("<<", "<<-")
 _ENDS: Final = frozenset(" \t\n;&|()<>")
 _ESCAPED: Final = frozenset('$`"\\')
@@ -133,6 +135,9 @@ class Reader:
             return Part(self._until("}}", start=0) + "}}", Kind.UNKNOWN, quoted)
         if rest.startswith("${"):
             return Part(self._until("}", start=0) + "}", Kind.VALUE, quoted)
+        if rest.startswith("$'") and not quoted:
+            written = self._until("'", start=2)
+            return Part(written, Kind.UNKNOWN if "\\" in written else Kind.TEXT, quoted=True)
         if rest.startswith("$("):
             return Part("$" + self._bracketed(1), Kind.UNKNOWN, quoted)
         if name := _NAME.match(self._text, self._at + 1):
@@ -154,13 +159,13 @@ class Reader:
         return self._text[begin:found]
 
     def _bracketed(self, start: int) -> str:
-        """Read from an opening bracket to the one that closes it."""
+        """Read from an opening bracket to the one that closes it; those in quotes count for nothing."""
         begin, depth = self._at + start, 0
-        for at in range(begin, len(self._text)):
-            depth += {"(": 1, ")": -1}.get(self._text[at], 0)
+        for found in _NESTED.finditer(self._text, begin):
+            depth += {"(": 1, ")": -1}.get(found[0], 0)
             if depth == 0:
-                self._at = at + 1
-                return self._text[begin : at + 1]
+                self._at = found.end()
+                return self._text[begin : self._at]
         msg = "a ( has no end"
         raise UsageError(msg)
 
