@@ -33,5 +33,5 @@ def lint(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Check types."""
     session.install("torch==2.13.0")
-    session.install("-e", ".", "mypy", "types-networkx", "torch==2.13.0")
+    session.install("-e", ".", "mypy", "types-networkx", "types-PyYAML", "torch==2.13.0")
     session.run("mypy")

@@ -37,7 +37,7 @@ class Config:
         parity: whether every point is compared with eager.
         baseline: file of the findings that are accepted.
         strict: whether entries of the baseline that were fixed are findings.
-        lanes: mark expressions of pytest, one for each lane of continuous integration.
+        lanes: mark expressions or commands of pytest, one for each lane of continuous integration.
         budget: limits that ``check`` and the pytest plugin hold a run to.
     """
 

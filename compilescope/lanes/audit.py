@@ -1,27 +1,37 @@
-"""Asks pytest itself what each lane selects, and what is left over."""
+"""Compares what the lanes select with all tests that there are."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from compilescope.errors import UsageError
+from compilescope.lanes.asking import Told, ask
+from compilescope.lanes.lane import Lane, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-_COLLECTOR: Final = "compilescope.lanes.collector"
-_FILE, _LANE = "--compilescope-lanes-file", "--compilescope-lane"
-_FINE: Final = (0, 5)
-"""Pytest's exit codes where it collected without an error; 5 is where nothing was left to run."""
-_TOLD: Final = 25
-"""Last lines of pytest's output that an error quotes."""
+_AT_ONCE: Final = min(4, os.cpu_count() or 1)
+"""Runs of pytest at a time: each may import torch, and memory ends before cores do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What one lane selects.
+
+    Attributes:
+        lane: the lane.
+        selected: the tests that are left to run.
+        skipped: those of them that it skips on this machine, each with the reason.
+    """
+
+    lane: Lane
+    selected: frozenset[str]
+    skipped: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,67 +39,80 @@ class Audit:
     """What the lanes leave over.
 
     Attributes:
-        collected: every test with its marks, in pytest's order.
-        lanes: each expression with the tests that it selects.
+        collected: every test with its marks, in pytest's order, whatever deselects it.
+        lanes: what each lane selects.
+        unread: the lanes of which that is not known.
+        ignored: files of tests that every lane passes over.
+        skipping: files of tests that skip themselves on this machine, each with the reason.
     """
 
     collected: Mapping[str, tuple[str, ...]]
-    lanes: Mapping[str, frozenset[str]]
+    lanes: Sequence[Selection]
+    unread: Sequence[Unread]
+    ignored: Sequence[str]
+    skipping: Mapping[str, str]
 
     @property
     def unselected(self) -> tuple[str, ...]:
         """The tests that no lane selects."""
-        selected = frozenset().union(*self.lanes.values())
+        selected = frozenset().union(*(one.selected for one in self.lanes))
         return tuple(test for test in self.collected if test not in selected)
 
     @property
-    def empty(self) -> tuple[str, ...]:
+    def skipped(self) -> Mapping[str, str]:
+        """The tests that every lane that selects them skips on this machine, each with the reason."""
+        run = frozenset[str]().union(*(one.selected - one.skipped.keys() for one in self.lanes))
+        skipped = {test: why for one in self.lanes for test, why in one.skipped.items()}
+        return {test: skipped[test] for test in self.collected if test in skipped and test not in run}
+
+    @property
+    def empty(self) -> tuple[Lane, ...]:
         """The lanes that select no test at all: a misspelt mark, most likely."""
-        return tuple(lane for lane, tests in self.lanes.items() if not tests)
+        return tuple(one.lane for one in self.lanes if not one.selected)
 
 
-class _Told(msgspec.Struct):
-    """What the collector writes."""
-
-    collected: dict[str, tuple[str, ...]]
-    lanes: dict[str, frozenset[str]]
-
-
-def audit(lanes: Sequence[str], arguments: Sequence[str]) -> Audit:
-    """Let pytest collect once, and select for each lane.
+def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path, unread: Sequence[Unread] = ()) -> Audit:
+    """Let pytest collect all tests, and then those of each lane.
 
     Args:
-        lanes: mark expressions, as ``pytest -m`` takes them.
-        arguments: further arguments of pytest, such as the folder of the tests.
+        lanes: the lanes.
+        arguments: what pytest is given to collect all tests, such as their folder.
+        folder: where it does so.
+        unread: lanes that could not be read.
 
     Raises:
-        UsageError: pytest cannot collect, or collects nothing.
+        UsageError: pytest cannot collect all tests or a lane that the user typed, or collects nothing.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "collected.json"
-        ended = _run(file, lanes, arguments)
-        if ended.returncode not in _FINE or not file.exists():
-            # Wrong usage is told on stderr, errors of collection at the end of stdout.
-            lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-_TOLD:]
-            said = "\n".join(lines) or "It said nothing."
-            msg = f"pytest could not collect (exit code {ended.returncode}):\n{said}"
-            raise UsageError(msg)
-        told = msgspec.json.decode(file.read_bytes(), type=_Told)
-    if not told.collected:
-        msg = f"pytest {' '.join(arguments)} collects no test at all, so no lane could miss one."
+    everything = ask(Lane("all tests", tuple(arguments), folder), folder)
+    if not (everything.collected or everything.ignored or everything.skipping):
+        msg = f"{' '.join(('pytest', *arguments))} collects no test at all, so no lane could miss one."
         raise UsageError(msg)
-    return Audit(collected=told.collected, lanes=told.lanes)
-
-
-def _run(file: Path, lanes: Sequence[str], arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    asked = [f"{_LANE}={lane}" for lane in lanes]
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", _COLLECTOR, f"{_FILE}={file}", *asked]
-    # The last -m is the one that counts: the project's own in addopts must hide nothing here.
-    return subprocess.run(  # noqa: S603 (pytest, with the arguments that the user typed)
-        [*command, *arguments, "-m", ""],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        stdin=subprocess.DEVNULL,
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        answers = list(pool.map(lambda lane: _ask(lane, folder), lanes))
+    told = [one for one in answers if isinstance(one, Told)]
+    # Where nobody says what all tests are, those of a lane outside pytest's usual folders are among them.
+    known = [everything] if arguments else [everything, *told]
+    seen = {test.partition("::")[0] for one in (everything, *told) for test in one.collected}
+    skipping = {file: why for one in known for file, why in one.skipping.items() if file not in seen}
+    ignored = dict.fromkeys(file for one in known for file in one.ignored if file not in seen | skipping.keys())
+    return Audit(
+        collected={test: marks for one in known for test, marks in one.collected.items()},
+        lanes=[
+            Selection(lane, one.selected, one.skipped)
+            for lane, one in zip(lanes, answers, strict=True)
+            if isinstance(one, Told)
+        ],
+        unread=[*unread, *(one for one in answers if isinstance(one, Unread))],
+        ignored=tuple(ignored),
+        skipping=skipping,
     )
+
+
+def _ask(lane: Lane, folder: Path) -> Told | Unread:
+    try:
+        return ask(lane, folder)
+    except UsageError as error:
+        if lane.source:
+            return Unread(lane.name, str(error), lane.source)
+        msg = f"in the lane {lane.name}: {error}"
+        raise UsageError(msg) from None

@@ -1,64 +1,113 @@
-"""A pytest plugin for one collection: writes which tests each mark expression selects. Load it with ``-p``.
+"""A pytest plugin for one collection: writes which tests there are, and which are left. Load it with ``-p``.
 
-Pytest is asked once, and then its own selection is run for every expression over what it collected. A
-process for each would import the tests, and torch, again and again; several sessions in one process would
-give tests with a backslash in their name another name each time.
+Every test is noted when it is collected, before anything can deselect it: ``-k``, ``-m`` and
+``--deselect``, on the command line or in ``addopts``, and conftests act later.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from compilescope.lanes.ignored import hidden_tests
+from compilescope.lanes.quiet import quieten
+from compilescope.lanes.skips import skip_reason
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator
 
 FILE: Final = "--compilescope-lanes-file"
-LANE: Final = "--compilescope-lane"
-_MARKS: Final = "markexpr"
-"""Where pytest keeps the value of ``-m``."""
-_IMPOSSIBLE: Final = "parametrize and not parametrize"
+BASE: Final = "--compilescope-lanes-base"
+
+
+class _Sight:
+    """Notes what pytest comes across while it collects.
+
+    Args:
+        config: of this run of pytest.
+        base: the folder that the names of tests and files are relative to.
+    """
+
+    def __init__(self, config: pytest.Config, base: str) -> None:
+        self._config, self._base = config, base
+        self.collected: dict[str, pytest.Item] = {}
+        self.ignored: list[str] = []
+        self.skipping: dict[str, str] = {}
+
+    def name(self, item: pytest.Item) -> str:
+        """Name a test by its file.
+
+        Lanes may have other roots, by which pytest itself would name one test in several ways.
+        """
+        file, part = os.path.relpath(item.path, self._base), item.nodeid.partition("::")[2]
+        return f"{file}::{part}" if part else file
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Note a test."""
+        self.collected[self.name(item)] = item
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> Generator[None, bool | None, bool | None]:
+        """Note the files of tests that are passed over."""
+        ignores = yield
+        if ignores:
+            hidden = hidden_tests(collection_path, self._config.getini("python_files"))
+            self.ignored.extend(os.path.relpath(file, self._base) for file in hidden)
+        return ignores
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a module that skips itself: its tests are never seen."""
+        if report.skipped:
+            file = os.path.relpath(self._config.rootpath / report.nodeid.partition("::")[0], self._base)
+            said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self.skipping[file] = said.removeprefix("Skipped: ")
+
+
+_SIGHT: Final = pytest.StashKey[_Sight]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the file's name and the expressions."""
-    parser.addoption(FILE, dest="compilescope_lanes_file", help="write the selected tests to this file")
-    parser.addoption(LANE, dest="compilescope_lanes", action="append", default=[], help="mark expression of one lane")
+    """Take the file's name, and what names are relative to."""
+    parser.addoption(FILE, dest="compilescope_lanes_file", help="write the collected tests to this file")
+    parser.addoption(BASE, dest="compilescope_lanes_base", help="name files relative to this folder")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Keep plugins that work from the first moment, such as coverage, from doing so."""
+    quieten(early_config.known_args_namespace)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
+    """Keep the run from writing files and from starting workers."""
+    quieten(config.option)
+    return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to look."""
+    config.stash[_SIGHT] = sight = _Sight(config, config.getoption("compilescope_lanes_base"))
+    config.pluginmanager.register(sight)
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write the tests with their marks, and what each lane selects of them, or why it cannot."""
-    items, config = list(session.items), session.config
-    # If pytest did not heed the expression, every lane would seem to select all.
-    lanes = (_IMPOSSIBLE, *config.getoption("compilescope_lanes"))
-    selected = {lane: _selected(lane, items, session) for lane in lanes}
-    if selected.pop(_IMPOSSIBLE):
-        message = "this version of pytest selects in a way that compilescope does not know"
-        raise pytest.UsageError(message)
+    """Write the tests with their marks, those that are left or skipped, and the files that were not seen."""
+    config = session.config
+    sight = config.stash[_SIGHT]
     told = {
-        "collected": {item.nodeid: sorted({mark.name for mark in item.iter_markers()}) for item in items},
-        "lanes": selected,
+        "collected": {
+            name: sorted({mark.name for mark in item.iter_markers()}) for name, item in sight.collected.items()
+        },
+        "selected": [sight.name(item) for item in session.items],
+        "skipped": {sight.name(item): why for item in session.items if (why := skip_reason(item)) is not None},
+        "ignored": sight.ignored,
+        "skipping": sight.skipping,
     }
     Path(config.getoption("compilescope_lanes_file")).write_text(json.dumps(told), encoding="utf-8")
-
-
-def _selected(expression: str, items: Sequence[pytest.Item], session: pytest.Session) -> list[str]:
-    """Return what is left of ``items`` under a mark expression.
-
-    Raises:
-        UsageError: pytest cannot read it.
-    """
-    config = session.config
-    left, before = list(items), config.getoption(_MARKS)
-    setattr(config.option, _MARKS, expression)
-    try:
-        config.hook.pytest_collection_modifyitems(session=session, config=config, items=left)
-    except pytest.UsageError as error:
-        message = f"in the lane {expression!r}: {error}"
-        raise pytest.UsageError(message) from None
-    finally:
-        setattr(config.option, _MARKS, before)
-    return [item.nodeid for item in left]

@@ -1,60 +1,25 @@
-"""`compilescope lanes`: pytest itself says what each lane selects; what is left over is listed."""
+"""`compilescope lanes -m EXPR`: pytest itself says what each lane selects; what is left over is listed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
-from compilescope.cli import main
+from .project import INI
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from click.testing import Result
+    from .project import Lanes
 
-    Lanes = Callable[..., Result]
-
-TESTS = """
-import pytest
-
-@pytest.mark.core_model
-@pytest.mark.cuda
-def test_kernel(): ...
-
-@pytest.mark.core_model
-@pytest.mark.cpu
-def test_shapes(): ...
-
-@pytest.mark.core_model
-def test_parity(): ...
-
-@pytest.mark.parametrize("length", [0, 4, 77])
-def test_lengths(length): ...
-"""
 NAMED = """
 import pytest
 
 @pytest.mark.parametrize("text", ["a\\nb", "ü", "c\\\\d"])
 def test_text(text): ...
 """
-INI = "[pytest]\nmarkers =\n  core_model\n  cuda\n  cpu\n  slow\n"
 GPU, CPU = ("-m", "core_model and cuda"), ("-m", "core_model and cpu")
-
-
-@pytest.fixture
-def lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lanes:
-    """Run the audit in a small project."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    # The plugins of this environment would double the time of each collection.
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    (tmp_path / "pytest.ini").write_text(INI)
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_model.py").write_text(TESTS)
-    return lambda *arguments: CliRunner().invoke(main, ["lanes", *arguments], catch_exceptions=False)
 
 
 def test_parity_test_that_no_lane_selects_is_listed_with_its_marks(lanes: Lanes) -> None:
@@ -116,16 +81,22 @@ def test_nothing_is_run_and_nothing_left_behind(lanes: Lanes, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "Give the lanes: -m EXPR for each"),
+        ((), "Give the lanes: -m EXPR or --lane COMMAND for each, --ci FILE"),
         (("-m", "core_model and ("), "in the lane 'core_model and (': "),
         (("-m", "cuda", "--", "nowhere/"), "file or directory not found: nowhere/"),
-        (("-m", "cuda", "--", "-k", "no_such_test"), "collects no test at all"),
     ],
 )
 def test_wrong_usage_is_told(lanes: Lanes, arguments: tuple[str, ...], sentence: str) -> None:
     ended = lanes(*arguments)
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert sentence in ended.stderr
+
+
+def test_folder_without_a_test_is_told(lanes: Lanes, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    ended = lanes("-m", "cuda", "--", "empty/")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "pytest empty/ collects no test at all" in ended.stderr
 
 
 def test_tests_that_cannot_be_imported_are_no_pass(lanes: Lanes, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Reads the lanes from files of continuous integration. Nothing of them is executed."""
