@@ -94,19 +94,19 @@ def explain_recompile(recompile: Recompile) -> Recompile:
     )
 
 
-def _known(identity: str, changes: Mapping[str, Sequence[Failure]]) -> tuple[bool, int, int]:
+def _known(identity: str, changes: Mapping[str, Sequence[Failure]]) -> tuple[int, int]:
     """Say how much of what changed since an entry only undoes what had changed by then: other entries know it.
 
     Known is a value that another entry accepts, and a type that another entry was compiled for: of a step that was
     None, then 1 and is 2, what is new is that 1 became 2.
 
     Returns:
-        Whether nothing is new, how many changes are of a known type, how many are known at all.
+        How many changes are of a known type, and how many are known at all.
     """
     others = [change for other, found in changes.items() if other != identity for change in found]
     of_type = [_type_known(change, others) for change in changes[identity]]
     known = [change.accepted_elsewhere or typed for change, typed in zip(changes[identity], of_type, strict=True)]
-    return all(known), sum(of_type), sum(known)
+    return sum(of_type), sum(known)
 
 
 def _type_known(change: Failure, others: Sequence[Failure]) -> bool:
@@ -121,20 +121,20 @@ def _type_name(name: str | None) -> str | None:
     return None if name is None else name.rpartition(".")[2]
 
 
-def _distance(changes: Sequence[Failure], known: tuple[bool, int, int]) -> tuple[bool | int, ...]:
+def _distance(changes: Sequence[Failure], known: tuple[int, int]) -> tuple[bool | int, ...]:
     """Say how far a frame is from an entry.
 
     An entry that matches by now is nearest, and one that was thrown away is farthest: nothing is known of what else
-    had changed since. One of another class is farther than any of the same class, and so is one to which the frame
-    would have to go back: that a switch is off again, as it was for an older entry, made nobody compile. One
-    that shapes alone keep from matching is nearer than any that something else does. Of these, what bars an entry
-    with dynamic sizes says more than that an old static entry has another size.
+    had changed since. One of another class is farther than any of the same class, and one that
+    shapes alone keep from matching is nearer than any that something else does. One that the frame would have to go
+    back to is farther: that a switch is off again, as it was for an older entry, made nobody compile. And what bars
+    an entry with dynamic sizes says more than that an old static entry has another size.
     """
     other_class = any(change.source in _RUNS_FOR and change.kind in _OTHER_CLASS for change in changes)
     shapes = is_shape_only(changes)
     static = shapes and any(change.guard_type == "TENSOR_MATCH" and change.part == "size" for change in changes)
     thrown_away = any(change.kind == "invalidated" for change in changes)
-    return thrown_away, not _is_concurrent(changes), other_class, *known, not shapes, static, len(changes)
+    return thrown_away, not _is_concurrent(changes), other_class, not shapes, *known, static, len(changes)
 
 
 def _is_concurrent(changes: Sequence[Failure]) -> bool:
