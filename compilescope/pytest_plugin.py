@@ -7,13 +7,13 @@ nothing at its start: neither torch nor the rest of compilescope. What works is 
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Generator, Iterator
 
     from compilescope.plugin.watch import Watch
 
@@ -83,20 +83,30 @@ def pytest_make_collect_report(
     if report.failed:
         hints = [_HINT.format(name=name) for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
         report.sections += [("compilescope", hint) for hint in hints]
-    elif isinstance(collector, pytest.Module):
-        hints = [_HINT.format(name=name) for name in _bare_marks(vars(collector.obj).values())]
+    elif report.passed and type(collector) is pytest.Module:
+        # Others than modules of tests are text files, doctests and what plugins collect: nobody marks these.
+        hints = [_HINT.format(name=name) for name in _bare_marks(collector.obj)]
         if hints:
             report.outcome = "failed"
             report.longrepr = "\n".join(hints)
     return report
 
 
-def _bare_marks(values: Iterable[object]) -> Iterator[str]:
-    """Yield our marks without arguments that stand on a function or class; no test has a use for one."""
-    for value in values:
-        if isinstance(value, type | FunctionType) and "pytestmark" in vars(value):
-            marks = vars(value)["pytestmark"]
-            yield from (mark.name for mark in marks if mark.name in MARKS and not mark.args and not mark.kwargs)
+def _bare_marks(module: object) -> Iterator[str]:
+    """Yield our marks without arguments that stand on a function or class; no test has a use for one.
+
+    Values are asked for their type alone: a lazy one may raise, or import half a library, for whatever else is asked.
+    """
+    if type(module) is not ModuleType:
+        return
+    for value in tuple(vars(module).values()):
+        if type(value) is FunctionType or issubclass(type(value), type):
+            marks = type.__getattribute__(value, "__dict__") if type(value) is not FunctionType else vars(value)
+            found = marks.get("pytestmark", ())
+            for mark in found if type(found) in {list, tuple} else (found,):
+                bare = type(mark) is pytest.Mark or type(mark) is pytest.MarkDecorator
+                if bare and mark.name in MARKS and not mark.args and not mark.kwargs:
+                    yield mark.name
 
 
 @pytest.hookimpl(trylast=True)
