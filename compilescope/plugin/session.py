@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from _pytest.logging import LogCaptureHandler  # it has no public name
 
 from compilescope.errors import CompilescopeError, UsageError
 from compilescope.plugin import report
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
 
 _WATCH: Final = pytest.StashKey[Watch]()
 _RULINGS: Final = pytest.StashKey["tuple[Ruling, ...]"]()
+_TRACE: Final = "torch.__trace"
 _RUNTIME: Final = "compilescope-runtime"
+_CALLED: Final = pytest.StashKey[bool]()
+"""Set once the test function itself has run and passed: one that was skipped before it, or failed, claims nothing."""
 _WATCHING: Final = "_compilescope_watch"
 _ISOLATING: Final = "_compilescope_isolated"
 
@@ -53,13 +58,24 @@ class Runtime:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Show what was recorded below a failure."""
+        """Note whether the test ran, and show what was recorded below a failure, behind all that was captured."""
         made = yield
         watch = item.stash.get(_WATCH, None)
+        if call.when == "call":
+            item.stash[_CALLED] = made.passed
         if watch is not None and made.failed and call.when != "teardown":
-            # First, as torch writes hundreds of lines to the log that pytest captures.
-            made.sections.insert(0, ("compilescope", report.section(watch.recording, item.nodeid)))
+            made.sections.append(("compilescope", report.section(watch.recording, item.nodeid)))
         return made
+
+
+class Quiet:
+    """The hook that runs last before the test function does, behind all that other plugins set up around it."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Keep torch's trace out of what is captured of a test that is recorded."""
+        if _WATCH in item.stash:
+            _keep_trace_out()
 
 
 def prepare(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
@@ -78,9 +94,21 @@ def prepare(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
         item.fixturenames = _inserted(item, [name for name in names if name != ours], ours)  # type: ignore[attr-defined]
 
 
+def _keep_trace_out() -> None:
+    """Keep torch's trace out of the log that pytest captures: hundreds of empty lines, which nobody asked for.
+
+    pytest puts its handlers on every logger that hands nothing on, in each phase of a test anew.
+    """
+    logger = logging.getLogger(_TRACE)
+    for handler in tuple(logger.handlers):
+        if isinstance(handler, LogCaptureHandler):
+            logger.removeHandler(handler)
+
+
 def _ensure_runtime(config: pytest.Config) -> None:
     if not config.pluginmanager.hasplugin(_RUNTIME):
         config.pluginmanager.register(Runtime(), _RUNTIME)
+        config.pluginmanager.register(Quiet())
 
 
 def _inserted(item: pytest.Item, names: list[str], ours: str) -> list[str]:
@@ -97,9 +125,11 @@ def _inserted(item: pytest.Item, names: list[str], ours: str) -> list[str]:
 def watched(item: pytest.Item) -> Iterator[Watch]:
     """Isolate and record one run of ``item``: the body of a fixture."""
     _ensure_runtime(item.config)
-    if _RULINGS in item.stash:  # of an earlier run, where a plugin runs failed tests again
-        del item.stash[_RULINGS]
+    for key in (_RULINGS, _CALLED):  # of an earlier run, where a plugin runs failed tests again
+        if key in item.stash:
+            del item.stash[key]
     claims = _claims_of(item)
+    _keep_trace_out()
     with contextlib.ExitStack() as stack:
         try:
             watch = stack.enter_context(watching(claims))
@@ -139,8 +169,8 @@ def _refusal(error: object) -> BaseException:
 
 def _conclude(item: pytest.Item, watch: Watch) -> None:
     """Keep the recording for the reports, and judge a test that asked for the fixture while it ran."""
-    late = _RULINGS not in item.stash
-    rulings = _rulings(item, watch) if late else item.stash[_RULINGS]
+    late = _RULINGS not in item.stash and item.stash.get(_CALLED, False)
+    rulings = _rulings(item, watch) if late else item.stash.get(_RULINGS, ())
     reporting = _reporting(item.config)
     if reporting is not None:
         reporting.add(item.nodeid, watch.recording, rulings)

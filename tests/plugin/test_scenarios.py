@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 SUITES = Path(__file__).parent / "suites"
 EXPECTED = {
+    "test_fixture_skips": ("skipped", "nothing here"),
+    "test_fixture_is_expected_to_fail": ("xfailed", ""),
+    "test_fixture_fails": ("error", "^(?!.*compilescope:)[\\s\\S]*no device"),
+    "TestWhoseSetupSkips::test_never_runs": ("skipped", "nothing here"),
     "test_general_shapes": ("passed", ""),
     "test_two_patterns": ("passed", ""),
     "test_instance_and_method": ("passed", ""),
@@ -102,12 +106,18 @@ def test_every_scenario_is_expected(session: Session) -> None:
 
 def test_failure_is_explained_in_one_screen(session: Session) -> None:
     titles = session.tests["test_static_shapes"].sections
-    assert next(iter(titles)) == "compilescope"
+    assert list(titles)[-1] == "compilescope"
     shown = titles["compilescope"]
     assert re.search(r"size\s+x\.size\(\)\[0\]: 4 -> 5, 5 -> 7  \(shape-driven\)", shown)
     assert "test_scenarios.py::test_static_shapes" in shown
     assert len(shown.splitlines()) <= 40
     assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_log_of_a_failure_is_the_test_s_own(session: Session) -> None:
+    (log,) = (text for title, text in session.tests["test_static_shapes"].sections.items() if "log" in title)
+    assert "from the test itself" in log
+    assert len(log.splitlines()) == 1
 
 
 def test_a_failure_of_the_test_itself_is_explained_too(session: Session) -> None:

@@ -1,5 +1,6 @@
 """Tests as users write them, each of which passes or fails in its own way; ``test_scenarios.py`` says how."""
 
+import logging
 import unittest
 from collections.abc import Iterator
 
@@ -47,6 +48,45 @@ def call(model: nn.Module, *lengths: int) -> None:
 INSTANCE = Block()
 
 
+# --- tests that never run --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def skipping() -> None:
+    pytest.skip("nothing here")
+
+
+@pytest.fixture
+def expected_to_fail() -> None:
+    pytest.xfail("known")
+
+
+@pytest.fixture
+def failing() -> None:
+    msg = "no device"
+    raise RuntimeError(msg)
+
+
+@pytest.mark.no_shape_recompile(targets=Block)
+def test_fixture_skips(skipping: None) -> None: ...
+
+
+@pytest.mark.no_shape_recompile(targets=Block)
+def test_fixture_is_expected_to_fail(expected_to_fail: None) -> None: ...
+
+
+@pytest.mark.no_shape_recompile(targets=Block)
+def test_fixture_fails(failing: None) -> None: ...
+
+
+class TestWhoseSetupSkips:
+    def setup_method(self) -> None:
+        pytest.skip("nothing here")
+
+    @pytest.mark.no_shape_recompile(targets=Block)
+    def test_never_runs(self) -> None: ...
+
+
 # --- no_shape_recompile ---------------------------------------------------------------------------
 
 
@@ -74,6 +114,7 @@ def test_function() -> None:
 
 @pytest.mark.no_shape_recompile(targets=Block)
 def test_static_shapes() -> None:
+    logging.getLogger("app").warning("from the test itself")
     call(compiled(dynamic=False), 4, 5, 7)
 
 
