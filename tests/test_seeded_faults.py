@@ -55,7 +55,7 @@ min-operators = 6
 max-guards = 40
 max-relative-l2 = 0.01
 """
-ACCEPTED = {"CS502 Block.forward": 41}
+ACCEPTED = {"CS502 src/pkg/model.py:Block.forward": 41}
 
 
 # --- a saved recording and its baseline ------------------------------------------------------------

@@ -15,6 +15,7 @@ from compilescope.gate.baseline import (
     Baseline,
     compare,
     entry_of,
+    of_programs,
     read,
     rewrite,
     torch_minor,
@@ -95,19 +96,22 @@ class Keeper:
             try:
                 renewed = rewrite(self.path, lambda now: self._renewed(now, findings, minor))
             except CompilescopeError as error:  # what was recorded must be delivered all the same
-                return Settled(compare(findings, self.baseline.accepted(minor)).new, failures=(str(error),))
-            told = f"{self.path} now accepts {count(len(renewed.accepted(minor)), 'finding')} under torch {minor}."
-            return self._settled(compare(findings, renewed.accepted(minor)), (told,))
+                return Settled(
+                    compare(findings, of_programs(self.baseline.accepted(minor))).new, failures=(str(error),)
+                )
+            accepted = of_programs(renewed.accepted(minor))
+            told = f"{self.path} now accepts {count(len(accepted), 'finding')} under torch {minor}."
+            return self._settled(compare(findings, accepted), (told,))
         remarks: list[str] = []
         if self.writes:
             codes = listing(dict.fromkeys(one.rule for one in blind))
-            remarks.append(f"{self.path} was not written: {codes} cannot be accepted, mend that first.")
+            remarks.append(f"{self.path} was not written: {codes} cannot be accepted, fix that first.")
         if minor not in self.baseline.torch:
             others = listing(self.baseline.torch) or "no version"
             remarks.append(
                 f"{self.path} speaks of torch {others} and this is torch {minor}, so it accepts nothing here."
             )
-        compared = compare(findings, self.baseline.accepted(minor))
+        compared = compare(findings, of_programs(self.baseline.accepted(minor)))
         if compared.accepted:
             remarks.append(f"{count(len(compared.accepted), 'finding')} accepted by {self.path}.")
         if blind:

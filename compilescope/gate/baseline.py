@@ -1,9 +1,10 @@
 """The baseline: findings that a project has accepted, committed to its repository.
 
 A JSON file, one finding a line, sorted, keyed by torch's minor version, with no line numbers, absolute
-paths or times: it changes only when what is found changes. Each finding has a count, so that one more of
-the same is new. The last line of each version is always the same, so that every other line ends in a
-comma and two branches that add findings merge line by line (``merge=union`` in ``.gitattributes`` does it).
+paths or times: it changes only when what is found changes. What is found in a test carries its name.
+Each finding has a count, so that one more of the same is new. The last line of each version is always the
+same, so that every other line ends in a comma and two branches that add findings merge line by line
+(``merge=union`` in ``.gitattributes`` does it).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from compilescope.analysis.rules import RULES
 from compilescope.errors import RecordingError, UsageError
@@ -33,6 +36,8 @@ _END: Final = "~"
 """The key of the last line of each version; it sorts behind every rule."""
 _MINOR: Final = re.compile(r"(\d+\.\d+)")
 _KEYS: Final = ("format", "torch")
+_TEST: Final = "[test "
+_OF_TEST: Final = "] "
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,23 @@ def entry_of(finding: Finding) -> str | None:
     return f"{finding.rule} {finding.key}"
 
 
+def of_test(finding: Finding, test: str) -> Finding:
+    """Return a finding with the name of the test that it was made in, which its entry then carries."""
+    if finding.key is None or finding.key.startswith(_TEST):
+        return finding
+    return msgspec.structs.replace(finding, key=f"{_TEST}{' '.join(test.split())}{_OF_TEST}{finding.key}")
+
+
+def is_of_test(entry: str) -> bool:
+    """Whether an entry accepts something of one test."""
+    return entry.partition(" ")[2].startswith(_TEST) and _OF_TEST in entry
+
+
+def of_programs(accepted: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the entries that are of no test."""
+    return {entry: count for entry, count in accepted.items() if not is_of_test(entry)}
+
+
 def compare(findings: Iterable[Finding], accepted: Mapping[str, int]) -> Comparison:
     """Sort ``findings`` into new and accepted ones."""
     left = dict(accepted)
@@ -133,7 +155,13 @@ def update(
         if entry is not None:
             found[entry] += finding.amount
     known = {} if new_only else (before or baseline).accepted(minor)
-    found |= Counter({entry: count for entry, count in baseline.accepted(minor).items() if count != known.get(entry)})
+    found |= Counter(
+        {
+            entry: count
+            for entry, count in baseline.accepted(minor).items()
+            if count != known.get(entry) or is_of_test(entry)
+        }
+    )
     return replace(baseline, torch={**baseline.torch, minor: dict(found)})
 
 

@@ -85,7 +85,9 @@ class Scope:
     def _of_target(self, label: str, found: Sequence[Compilation]) -> Iterable[Group]:
         own = tuple(one for one in found if self._parent(one.code) is None)
         code = self.codes.get(own[0].code) if own else None
-        yield Group(name=label, key=label, code=code, compilations=own)
+        # Two files may have a class of one name: what is accepted of one excuses nothing of the other.
+        key = label if code is None else f"{stable_file(code.file)}:{label}"
+        yield Group(name=label, key=key, code=code, compilations=own)
         yield from self._by_code([one for one in found if self._parent(one.code) is not None])
 
     def _by_code(self, found: Iterable[Compilation]) -> Iterable[Group]:

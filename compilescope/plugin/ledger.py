@@ -23,8 +23,8 @@ Found = dict[str, dict[str, int]]
 class Ledger:
     """A baseline, and what the tests of this session were found with.
 
-    Each claim of each test is compared with the baseline for itself. So its counts hold for one test,
-    whichever worker runs it, and the entries are those that ``compilescope check`` writes for the same model.
+    Each claim of each test is compared with the baseline for itself, and its entries carry the test's name: what is
+    accepted of one test excuses no other, and nothing that ``compilescope check`` finds.
 
     Attributes:
         path: the file.
@@ -54,11 +54,12 @@ class Ledger:
             raise UsageError(msg)
         return cls(path, file.Baseline(), updating)
 
-    def hold(self, rulings: Iterable[Ruling], torch: str) -> tuple[Ruling, ...]:
-        """Return ``rulings`` without the findings that are accepted under this version of torch."""
+    def hold(self, test: str, rulings: Iterable[Ruling], torch: str) -> tuple[Ruling, ...]:
+        """Return the rulings on a test without the findings that are accepted of it under this version of torch."""
         minor = file.torch_minor(torch)
         self.met.setdefault(minor, {})
-        return tuple(self._hold(ruling, minor) for ruling in rulings)
+        named = (replace(one, findings=tuple(file.of_test(f, test) for f in one.findings)) for one in rulings)
+        return tuple(self._hold(ruling, minor) for ruling in named)
 
     def _hold(self, ruling: Ruling, minor: str) -> Ruling:
         entries = file.update(file.Baseline(), ruling.findings, minor).accepted(minor)
@@ -83,7 +84,7 @@ class Ledger:
             file.Fixed(entry, amount, met.get(entry, 0))
             for minor, met in self.met.items()
             for entry, amount in self.baseline.accepted(minor).items()
-            if met.get(entry, 0) < amount
+            if file.is_of_test(entry) and met.get(entry, 0) < amount
         )
 
     def write(self) -> str | None:

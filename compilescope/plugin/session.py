@@ -125,9 +125,10 @@ def _inserted(item: pytest.Item, names: list[str], ours: str) -> list[str]:
 def watched(item: pytest.Item) -> Iterator[Watch]:
     """Isolate and record one run of ``item``: the body of a fixture."""
     _ensure_runtime(item.config)
-    for key in (_RULINGS, _CALLED):  # of an earlier run, where a plugin runs failed tests again
-        if key in item.stash:
-            del item.stash[key]
+    # What an earlier run has left, where a plugin runs failed tests again.
+    if _RULINGS in item.stash:
+        del item.stash[_RULINGS]
+    item.stash[_CALLED] = False
     claims = _claims_of(item)
     _keep_trace_out()
     with contextlib.ExitStack() as stack:
@@ -185,7 +186,7 @@ def _rulings(item: pytest.Item, watch: Watch) -> tuple[Ruling, ...]:
     rulings = watch.rulings()
     if all(is_seen_whole(ruling) for ruling in rulings):
         reporting.census.judged.add(item.nodeid)
-    return reporting.ledger.hold(rulings, watch.recording.meta.torch)
+    return reporting.ledger.hold(item.nodeid, rulings, watch.recording.meta.torch)
 
 
 def _reporting(config: pytest.Config) -> Reporting | None:

@@ -15,6 +15,10 @@ _BROKEN = 2
 """What a process ends with that was to judge a program and cannot."""
 
 
+class HardExit(SystemExit):
+    """What ``os._exit`` in the program became: Python would have waited for no thread, and called no exit handler."""
+
+
 @contextlib.contextmanager
 def hard_exits_seen() -> Iterator[None]:
     """Let ``os._exit`` in the program under observation end the program, and not the observer.
@@ -29,7 +33,7 @@ def hard_exits_seen() -> Iterator[None]:
         if os.getpid() != process:
             original(status)
         if threading.current_thread() is threading.main_thread():
-            raise SystemExit(status)
+            raise HardExit(status)
         sys.stderr.write(f"The program called os._exit({status}) in a thread: nothing of it could be reported.\n")
         sys.stderr.flush()
         original(status or _BROKEN)

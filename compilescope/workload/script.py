@@ -7,13 +7,13 @@ import runpy
 import sys
 from typing import TYPE_CHECKING
 
-from compilescope.record import Run
-from compilescope.workload.faults import one_line, user_traceback
-from compilescope.workload.signals import interruption
+from compilescope.workload.ending import ended, ending_seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from compilescope.record import Run
 
 
 def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
@@ -23,16 +23,13 @@ def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
     both are as before on return. ``sys.exit(0)`` is an ordinary end.
     """
     whole = path.resolve()
-    try:
-        with _as_program(whole, arguments):
-            runpy.run_path(str(whole), run_name="__main__")
-    except KeyboardInterrupt as error:
-        return interruption(error)
-    except SystemExit as error:
-        return _exited(error)
-    except BaseException as error:  # noqa: BLE001 (a user's script may raise anything, and what was recorded is kept)
-        return Run(status="raised", error=one_line(error), traceback=user_traceback(error))
-    return Run(status="ok")
+    with _as_program(whole, arguments), ending_seen() as ending:
+        run = ended(lambda: runpy.run_path(str(whole), run_name="__main__"))
+        if run.hard:
+            return run.run
+        last = ended(ending.come)
+    # What a thread or an exit handler ends with is the end where the program itself ended well.
+    return run.run if last.run.status == "ok" or run.run.status != "ok" else last.run
 
 
 @contextlib.contextmanager
@@ -44,12 +41,3 @@ def _as_program(path: Path, arguments: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         sys.argv[:], sys.path[:] = before
-
-
-def _exited(error: SystemExit) -> Run:
-    if error.code is None or error.code == 0:
-        return Run(status="ok", exit_code=0)
-    if isinstance(error.code, int):
-        return Run(status="exited", exit_code=error.code, error=f"sys.exit({error.code})")
-    # Python prints any other value and exits 1.
-    return Run(status="exited", exit_code=1, error=f"sys.exit: {error.code}")

@@ -16,6 +16,7 @@ from compilescope.observing import observe
 from compilescope.record import Run
 from compilescope.workload.coincidence import coincidences
 from compilescope.workload.declare import Axis, Workload
+from compilescope.workload.ending import ended, ending_seen
 from compilescope.workload.faults import one_line, user_traceback
 from compilescope.workload.folder import program_may_wander
 from compilescope.workload.load import importable, load_workloads
@@ -84,9 +85,11 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
     with importable(source), contextlib.redirect_stdout(sys.stderr):
         workloads = _with_values(load_workloads(source), settings.values)
         with observe(_targets(workloads, settings.patterns), count_runs=settings.count_runs) as scope:
-            with program_may_wander():
+            with program_may_wander(), ending_seen() as ending:
                 run = _sweep_each(workloads, scope, settings)
+                last = ended(ending.come).run
             recording = scope.recording
+        run = last if run.status == "ok" and last.status != "ok" else run
     if settings.arguments.get("device") == "meta":
         # The recorder names the machine's device; what ran on meta ran on none.
         recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))

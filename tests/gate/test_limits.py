@@ -74,7 +74,7 @@ def test_recompiles_of_a_target() -> None:
     assert found.rule == "CS202"
     assert "recompiled once, 0 allowed: module_type of self.norm1 (PlainNorm -> ModulatedNorm)" in found.message
     assert (found.file, found.line) == ("src/pkg/model.py", 42), "it points to the line that made the guard"
-    assert found.key == "Block.forward: module_type of self.norm1"
+    assert found.key == "src/pkg/model.py:Block.forward: module_type of self.norm1"
 
 
 def test_recompiles_with_one_cause_are_one_finding() -> None:

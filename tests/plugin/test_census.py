@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 # Used in this process only where an inner run does not load torch: what it loads is thrown away behind it.
 pytest_plugins = ["pytester"]
 
-STALE = "CS301 print in a.py:f: print(x)"
-TOLD = f"*fixed: {STALE} (accepted 1, found 0)"
+STALE = "CS301 [test tests/test_gone.py::test_gone] print in a.py:f: print(x)"
+TOLD = f"*fixed: {STALE.replace('[', '[[]')} (accepted 1, found 0)"
 # Stands in for what records a test, which would load torch.
 CONFTEST = """
 import pytest
@@ -28,7 +28,7 @@ def _compilescope_watch(request):
     yield
     reporting = request.config.pluginmanager.get_plugin("compilescope-report")
     if reporting is not None:
-        reporting.ledger.hold((), "2.13.0")
+        reporting.ledger.hold(request.node.nodeid, (), "2.13.0")
         reporting.census.judged.add(request.node.nodeid)
 
 @pytest.fixture

@@ -55,6 +55,9 @@ def recording(*compilations: Compilation, targets: tuple[Target, ...] = ()) -> R
 
 TWICE = recording(compilation("0/0"), recompiled("0/1", "0/0"))
 
+TEST = "tests/test_a.py::test_one"
+ENTRY = f"CS203 [test {TEST}] m.py:Block.forward: size of x.size()[0]"
+
 
 def ruling(made: Recording, target: Target = REACHED, **kwargs: Any) -> Ruling:
     return rule(made, read_mark("no_shape_recompile", ("Block.forward",), kwargs), (target,))
@@ -126,27 +129,27 @@ def test_findings_of_several_marks_are_reported_once() -> None:
 def test_ledger_accepts_what_was_found_and_no_more(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     first = Ledger.open(path, updating=True)
-    assert first.hold([ruling(TWICE)], META.torch)[0].status == "held"
+    assert first.hold(TEST, [ruling(TWICE)], META.torch)[0].status == "held"
     assert first.write() == f"{path}: 1 entry accepted anew."
 
     later = Ledger.open(path, updating=False)
-    assert later.hold([ruling(TWICE)], META.torch)[0].status == "held"
-    assert later.hold([ruling(TWICE)], META.torch)[0].status == "held"
+    assert later.hold(TEST, [ruling(TWICE)], META.torch)[0].status == "held"
+    assert later.hold(TEST, [ruling(TWICE)], META.torch)[0].status == "held"
     worse = recording(*TWICE.compilations, recompiled("0/2", "0/1"))
-    assert later.hold([ruling(worse, replace(REACHED, compiles=3))], META.torch)[0].status == "failed"
-    assert later.hold([ruling(TWICE)], "2.14.0")[0].status == "failed"
+    assert later.hold(TEST, [ruling(worse, replace(REACHED, compiles=3))], META.torch)[0].status == "failed"
+    assert later.hold(TEST, [ruling(TWICE)], "2.14.0")[0].status == "failed"
     assert later.write() is None
 
 
 def test_ledger_accepts_nothing_of_a_test_that_was_not_seen_whole(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "baseline.json", updating=True)
-    assert ledger.hold([ruling(TWICE, MISSED)], META.torch)[0].status == "failed"
+    assert ledger.hold(TEST, [ruling(TWICE, MISSED)], META.torch)[0].status == "failed"
     assert ledger.found == {}
 
 
 def test_ledger_leaves_what_is_broken_to_its_mark(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "baseline.json", updating=True)
-    assert ledger.hold([ruling(TWICE, broken="why")], META.torch)[0].status == "broken"
+    assert ledger.hold(TEST, [ruling(TWICE, broken="why")], META.torch)[0].status == "broken"
 
 
 def test_ledger_keeps_what_other_tests_and_versions_were_accepted_with(tmp_path: Path) -> None:
@@ -154,36 +157,51 @@ def test_ledger_keeps_what_other_tests_and_versions_were_accepted_with(tmp_path:
     kept = {"2.11": {"CS201 f": 2}, "2.13": {"CS301 print": 1}}
     baseline.write(baseline.Baseline(kept), path)
     ledger = Ledger.open(path, updating=True)
-    ledger.hold([ruling(TWICE)], META.torch)
+    ledger.hold(TEST, [ruling(TWICE)], META.torch)
     ledger.write()
     after = baseline.read(path).torch
     assert after["2.11"] == kept["2.11"]
-    assert after["2.13"] == {"CS301 print": 1, "CS203 Block.forward: size of x.size()[0]": 1}
+    assert after["2.13"] == {"CS301 print": 1, ENTRY: 1}
 
 
 def test_ledger_keeps_what_another_session_has_accepted_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     ours, theirs = Ledger.open(path, updating=True), Ledger.open(path, updating=True)
-    ours.hold([ruling(TWICE)], META.torch)
+    ours.hold(TEST, [ruling(TWICE)], META.torch)
     theirs.note({"2.13": {"CS301 print": 1}, "2.14": {"CS301 print": 2}}, {})
     assert theirs.write() == f"{path}: 2 entries accepted anew."
     assert ours.write() == f"{path}: 1 entry accepted anew."
     assert baseline.read(path).torch == {
-        "2.13": {"CS301 print": 1, "CS203 Block.forward: size of x.size()[0]": 1},
+        "2.13": {"CS301 print": 1, ENTRY: 1},
         "2.14": {"CS301 print": 2},
     }
 
 
 def test_ledger_tells_what_is_accepted_more_often_than_met(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    met = "CS203 Block.forward: size of x.size()[0]"
-    kept = {"2.11": {"CS201 f": 2}, "2.13": {met: 2, "CS301 print": 1, "CS301 item": 3}}
+    printed, item = f"CS301 [test {TEST}] print", f"CS301 [test {TEST}] item"
+    kept = {"2.11": {"CS201 f": 2}, "2.13": {ENTRY: 2, printed: 1, item: 3, "CS301 of check alone": 1}}
     baseline.write(baseline.Baseline(kept), path)
     ledger = Ledger.open(path, updating=False)
     assert ledger.stale() == (), "before any test has run, nothing is known"
-    ledger.hold([ruling(TWICE), ruling(TWICE, broken="why")], META.torch)
-    ledger.note({}, {"2.13": {"CS301 item": 3}})
-    assert [str(one) for one in ledger.stale()] == [f"{met} (accepted 2, found 1)", "CS301 print (accepted 1, found 0)"]
+    ledger.hold(TEST, [ruling(TWICE), ruling(TWICE, broken="why")], META.torch)
+    ledger.note({}, {"2.13": {item: 3}})
+    assert [str(one) for one in ledger.stale()] == [
+        f"{ENTRY} (accepted 2, found 1)",
+        f"{printed} (accepted 1, found 0)",
+    ]
+
+
+def test_what_is_accepted_of_one_test_excuses_no_other_and_no_check(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    first = Ledger.open(path, updating=True)
+    first.hold(TEST, [ruling(TWICE)], META.torch)
+    first.write()
+    later = Ledger.open(path, updating=False)
+    assert later.hold("tests/test_b.py::test_one", [ruling(TWICE)], META.torch)[0].status == "failed"
+    assert baseline.of_programs(baseline.read(path).accepted("2.13")) == {}
+    rewritten = baseline.update(baseline.read(path), (), "2.13")
+    assert rewritten.accepted("2.13") == {ENTRY: 1}, "a check drops what it no longer finds, and nothing of a test"
 
 
 def test_ledger_that_is_missing_says_how_to_begin_it(tmp_path: Path) -> None:

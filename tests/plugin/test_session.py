@@ -215,5 +215,6 @@ def test_fixture_asked_for_when_nothing_of_ours_runs_is_judged_behind_the_test(r
     with watch.warmup():
         compiled(torch.ones(3))
     compiled(torch.ones(4))
+    request.node.stash[session._CALLED] = True  # as pytest's report on a call that passed says
     with pytest.raises(pytest.fail.Exception, match=r"was compiled after freeze\(\)"):
         next(fixture)
