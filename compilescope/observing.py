@@ -31,6 +31,11 @@ class Scope:
         bare = replace(self._recorder.recording(), sweeps=tuple(self._sweeps))
         return advise_recording(with_axes(breaks.explain(causes.explain(bare))))
 
+    @property
+    def served(self) -> int | None:
+        """How often a compiled graph ran so far; None where runs are not counted."""
+        return self._recorder.served()
+
     def at(self, values: Mapping[str, Scalar]) -> contextlib.AbstractContextManager[None]:
         """Stamp the compilations made inside with a sweep point."""
         return self._recorder.at(values)

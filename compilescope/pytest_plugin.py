@@ -109,21 +109,22 @@ def _bare_marks(module: object) -> Iterator[str]:
                     yield mark.name
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Look for tests that are ours; without one nothing of compilescope runs during tests."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Look for tests that are ours, once every hook has added its marks; without one nothing runs during tests."""
+    config = session.config
     every = config.getini(ISOLATE)
     ours = [
         item
-        for item in items
+        for item in session.items
         if every
         or FIXTURE in getattr(item, "fixturenames", ())
         or any(mark.name in MARKS for mark in item.iter_markers())
     ]
     if ours:
-        from compilescope.plugin import session  # noqa: PLC0415 (see above)
+        from compilescope.plugin.session import prepare  # noqa: PLC0415 (see above)
 
-        session.prepare(config, ours)
+        prepare(config, ours)
 
 
 @pytest.fixture

@@ -127,7 +127,8 @@ NOT_ANALYSED: Final = Rule(
 NOT_A_NUMBER: Final = Rule(
     "CS115",
     "impossible-number",
-    "A number in the recording cannot be: NaN, infinite, or less than nothing. A limit compared with it means nothing.",
+    "A number in the recording cannot be: NaN, infinite, less than nothing, or more than the recording holds. "
+    "A limit compared with it means nothing.",
     "Record again. A parity of NaN comes from results that hold NaN: look at the workload's output.",
 )
 UNKNOWN_CAUSE: Final = Rule(

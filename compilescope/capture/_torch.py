@@ -341,58 +341,6 @@ def _graph_in(code: CodeType) -> str | None:
     return next((name for name in code.co_names if name.startswith(COMPILED_GRAPH_PREFIX)), None)
 
 
-# --- configuration --------------------------------------------------------------------------------
-
-_REPORTED_CONFIG: Final = (
-    "recompile_limit",
-    "accumulated_recompile_limit",
-    "assume_static_by_default",
-    "automatic_dynamic_shapes",
-    "specialize_int",
-    "specialize_float",
-    "allow_unspec_int_on_nn_module",
-    "suppress_errors",
-    "fail_on_recompile_limit_hit",
-    "capture_scalar_outputs",
-    "capture_dynamic_output_shape_ops",
-)
-_REPORTED_SHAPE_CONFIG: Final = ("use_duck_shape", "backed_size_oblivious")
-
-
-def read_config() -> dict[str, bool | int | float | str | None]:
-    """Return the settings that decide what recompiles. They are thread-local: call it where it compiles."""
-    import torch.fx.experimental._config as shape_config  # noqa: PLC0415 (a config module, made at first use)
-
-    found = {name: getattr(dynamo_config, name) for name in _REPORTED_CONFIG if hasattr(dynamo_config, name)}
-    found |= {name: getattr(shape_config, name) for name in _REPORTED_SHAPE_CONFIG if hasattr(shape_config, name)}
-    plain = (bool, int, float, str, type(None))
-    return {name: value for name, value in found.items() if isinstance(value, plain)}
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigSnapshot:
-    """The settings of Dynamo and of symbolic shapes, as they stood in one thread."""
-
-    settings: tuple[tuple[Any, dict[str, Any]], ...]
-
-
-def config_snapshot() -> ConfigSnapshot:
-    """Return every setting that decides what compiles, for :func:`restore_config`."""
-    import torch.fx.experimental._config as shape_config  # noqa: PLC0415 (a config module, made at first use)
-
-    modules: tuple[Any, ...] = (dynamo_config, shape_config)
-    return ConfigSnapshot(tuple((module, module.get_config_copy()) for module in modules))
-
-
-def restore_config(snapshot: ConfigSnapshot) -> None:
-    """Put back what has changed since ``snapshot``; the rest is left untouched."""
-    for module, before in snapshot.settings:
-        now = module.get_config_copy()
-        for name, value in before.items():
-            if now[name] != value:
-                setattr(module, name, value)
-
-
 def reset() -> None:
     """Drop all compiled code of this process, and what Dynamo learned of sizes that change."""
     torch.compiler.reset()

@@ -12,7 +12,7 @@ import torch
 from msgspec.structs import replace
 
 from compilescope._version import __version__
-from compilescope.capture import _torch, breaks, describe, fallbacks
+from compilescope.capture import _torch, _torch_config, breaks, describe, fallbacks
 from compilescope.capture.evidence import with_uses
 from compilescope.capture.runs import RunCounter
 from compilescope.capture.tap import Attempt, Tap
@@ -109,6 +109,10 @@ class Recorder:
         finally:
             self._point = before
 
+    def served(self) -> int | None:
+        """Return how often a compiled graph ran; None where that was not counted."""
+        return None if self._runs is None else self._runs.served()
+
     def aside(self) -> contextlib.AbstractContextManager[None]:
         """Leave the calls made inside out of the counts."""
         return contextlib.nullcontext() if self._runs is None else self._runs.aside()
@@ -118,7 +122,7 @@ class Recorder:
     def on_attempt(self, attempt: Attempt) -> None:
         """Note one call of ``_compile``."""
         if self._config is None:
-            self._config = dict(_torch.read_config())
+            self._config = dict(_torch_config.read_config())
         self._attempts.append((attempt, self._point))
         if self._runs is not None:
             self._runs.on_attempt(attempt)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.capture import _torch, _torch_seams
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ORDINARY = "ordinary"
 STANCE = "stance "
 DISPATCH_MODE = "dispatch mode"
+_SERVED_BY_NONE: Final = (f"{STANCE}force_eager", DISPATCH_MODE)
 
 
 @dataclass(slots=True)
@@ -185,6 +186,10 @@ class RunCounter:
         namespace[name] = counted
         self._counted.append((namespace, name, counted))
 
+    def served(self) -> int:
+        """Return how often a graph ran."""
+        return sum(sum(slot.runs.values()) for slot in self._slots.values())
+
     def called(self) -> tuple[CodeType, ...]:
         """Return the code objects whose compiled callables were called."""
         return tuple(slot.code for slot in self._called.values())
@@ -193,13 +198,14 @@ class RunCounter:
         """Return the calls that ran no graph.
 
         Left out are code objects with an entry that holds no graph of its own (tracing stopped before
-        its first operator): whether such an entry served a call cannot be told from outside.
+        its first operator): whether such an entry served a call cannot be told from outside, but where no entry
+        serves any.
         """
         return [
             Eager(code=slot.code, condition=condition, calls=left)
             for slot in self._called.values()
-            if not slot.has_graphless_entry
             for condition, calls in slot.calls.items()
+            if not slot.has_graphless_entry or condition in _SERVED_BY_NONE
             if (left := calls - slot.runs[condition] - slot.raised[condition]) > 0
         ]
 

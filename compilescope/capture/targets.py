@@ -30,6 +30,8 @@ class Selector:
         pattern: an ``fnmatch`` pattern over qualified names, where it was given as text.
         owner: what frames of shared wrappers must run for, to count.
         disabled: whether it is kept from compiling by ``torch.compiler.disable``.
+        heirs: of a class whose code is another's, the names of its own and its subclasses: frames count that ran for
+            one of these.
     """
 
     label: str
@@ -37,6 +39,7 @@ class Selector:
     pattern: str | None = None
     owner: str | None = None
     disabled: bool = False
+    heirs: frozenset[str] = frozenset()
 
     def matches(self, code: CodeType, owner: str | None = None) -> bool:
         """Whether a code object, run for ``owner``, is meant."""
@@ -49,6 +52,10 @@ class Selector:
         names = [code.co_qualname, f"{describe.path(code.co_filename)}:{code.co_qualname}"]
         names += [owner, f"{owner}.{code.co_name}", f"{owner}.forward"] if owner else []
         return any(fnmatch.fnmatchcase(name, form) for name in names for form in (self.pattern, f"*.{self.pattern}"))
+
+    def is_for(self, owner: str | None) -> bool:
+        """Whether what a frame ran for is meant: a frame of the parent is not one of a class that has its code."""
+        return not self.heirs or owner in self.heirs
 
 
 def select(target: object) -> Selector:
@@ -103,13 +110,25 @@ def _select_class(cls: type) -> Selector:
     if not any(_torch.target_code(function) for function in functions):
         msg = f"class {cls.__qualname__} cannot be a target: it has no method written in Python."
         raise UsageError(msg)
-    return Selector(label=label, codes=codes, owner=cls.__qualname__)
+    return Selector(label=label, codes=codes, owner=cls.__qualname__, heirs=_heirs(cls))
+
+
+def _heirs(cls: type) -> frozenset[str]:
+    if not issubclass(cls, torch.nn.Module) or "forward" in vars(cls):
+        return frozenset()
+    found, pending = set(), [cls]
+    while pending:
+        one = pending.pop()
+        found.add(one.__qualname__)
+        pending += one.__subclasses__()
+    return frozenset(found)
 
 
 def _select_module(module: torch.nn.Module) -> Selector:
     original = getattr(module, "_orig_mod", module)
     name = type(original).__qualname__
-    return Selector(label=f"{name}.forward", codes=_own_layers(original.forward), owner=name)
+    codes = _own_layers(original.forward)
+    return Selector(label=f"{name}.forward", codes=codes, owner=name, heirs=_heirs(type(original)))
 
 
 def _own_layers(method: object) -> tuple[CodeType, ...]:
@@ -138,8 +157,9 @@ class TargetBook:
         return tuple(self._judge(selector) for selector in self.selectors)
 
     def _judge(self, selector: Selector) -> Target:
-        own = [a for a in self.attempts if a.resumes is None and selector.matches(a.code, a.owner)]
-        resumed = [a for a in self.attempts if a.resumes is not None and selector.matches(a.resumes, a.owner)]
+        meant = [a for a in self.attempts if selector.is_for(a.owner)]
+        own = [a for a in meant if a.resumes is None and selector.matches(a.code, a.owner)]
+        resumed = [a for a in meant if a.resumes is not None and selector.matches(a.resumes, a.owner)]
         inlined_into = self._inlined_into(selector)
         return Target(
             selector=selector.label,
@@ -155,7 +175,8 @@ class TargetBook:
             return "compiled"
         if inlined:
             return "inlined"
-        if self._served_from_cache(selector):
+        others = any(selector.matches(a.code, a.owner) and not selector.is_for(a.owner) for a in self.attempts)
+        if not others and self._served_from_cache(selector):
             return "cached"
         left_alone = (*self._declined, *fallbacks.never_looked_at(self.attempts, self._declined))
         if own or selector.disabled or any(selector.matches(code) for code in left_alone):

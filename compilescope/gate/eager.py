@@ -45,10 +45,11 @@ def _limits(scope: Scope, budget: Budget) -> Iterator[Finding]:
         if met_limit(one):
             refused[one.code] = refused.get(one.code, 0) + 1
     eager = {one.code: one for one in scope.recording.fallbacks if one.kind == _LIMIT}
-    limit = scope.recording.meta.config.get(_LIMIT)
+    limits = {one.code: one.limit for one in scope.recording.compilations if met_limit(one)}
     for code in dict.fromkeys((*refused, *eager)):
         if _allowed(_LIMIT, code, scope, budget):
             continue
+        limit = limits.get(code)
         of = "" if limit is None else f" of {limit}"
         calls = eager[code].calls if code in eager else None
         ran = "eager calls were not counted" if calls is None else f"{count(calls, 'call')} ran eagerly"

@@ -60,6 +60,10 @@ class Scope:
         meant = {id(one) for group in self.groups for one in group.compilations}
         return tuple(one for one in self.recording.compiled if id(one) in meant)
 
+    def recorded(self, target: Target) -> int:
+        """Return how many compilations of a target's code objects the recording holds."""
+        return sum(one.code in target.codes for one in self.recording.compiled)
+
     def name(self, code: str) -> str:
         """Return what to call a code object."""
         found = self.codes.get(code)

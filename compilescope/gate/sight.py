@@ -69,6 +69,9 @@ def vacuous_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
     for target in scope.targets:
         if (target.status != "compiled" or target.compiles < 1) and not _allowed(target.selector, budget):
             yield _vacuous(target, scope)
+        elif (held := scope.recorded(target)) < target.compiles:
+            said = f"{count(target.compiles, 'compilation')} of target {target.selector}, and holds {held}"
+            yield finding(rules.NOT_A_NUMBER, f"The recording tells of {said}.")
 
 
 def _idle_sweeps(recording: Recording) -> Iterator[Finding]:

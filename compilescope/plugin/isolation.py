@@ -9,18 +9,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def start_over() -> None:
+    """Leave Dynamo as a new process has it: behind a test that was the first to import torch."""
+    from compilescope.capture import _torch, _torch_config  # noqa: PLC0415 (imports torch)
+
+    _torch_config.restore_config(_torch_config.untouched_config())
+    _torch.reset()
+
+
 @contextlib.contextmanager
 def isolated() -> Iterator[None]:
     """Give the block an empty cache; behind it, drop what it compiled and put its settings back.
 
     Settings are those of Dynamo and of symbolic shapes; they are thread-local, and so is what is put back.
     """
-    from compilescope.capture import _torch  # noqa: PLC0415 (imports torch)
+    from compilescope.capture import _torch, _torch_config  # noqa: PLC0415 (imports torch)
 
     _torch.reset()
-    before = _torch.config_snapshot()
+    before = _torch_config.config_snapshot()
     try:
         yield
     finally:
-        _torch.restore_config(before)
+        _torch_config.restore_config(before)
         _torch.reset()

@@ -12,12 +12,12 @@ from compilescope.analysis.summary import display_name
 from compilescope.gate.budget import Budget, judge
 from compilescope.gate.making import finding
 from compilescope.plugin.marks import Claim
-from compilescope.wording import listing
+from compilescope.wording import count, listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from compilescope.record import CodeObject, Compilation, Finding, Recording, Target
+    from compilescope.record import CodeObject, Compilation, Fallback, Finding, Recording, Target
 
 FREEZE: Final = Claim("freeze")
 """What a test claims by ``compilescope.freeze()``."""
@@ -47,7 +47,20 @@ def rule(recording: Recording, claim: Claim, targets: Sequence[Target]) -> Rulin
     """Hold ``recording`` to ``claim``, whose targets became what ``targets`` say."""
     distinct = tuple(_distinct(targets))
     budget = Budget(targets=tuple(target.selector for target in distinct), **claim.limits)
-    return Ruling(claim, judge(replace(recording, targets=distinct), budget))
+    found = judge(replace(recording, targets=distinct), budget)
+    if budget.no_shape_recompile:
+        found = (*found, *_started_over(recording, distinct))
+    return Ruling(claim, found)
+
+
+def _started_over(recording: Recording, targets: Sequence[Target]) -> Iterator[Finding]:
+    """Yield the targets that were compiled anew in an emptied cache: no recompile could show there."""
+    for target in targets:
+        # Dynamo counts anew after a reset, and a recording appends #n where an id comes again.
+        anew = [one for one in recording.compiled if one.code in target.codes and "#" in one.id]
+        if any(one.recompile is None for one in anew):
+            message = f"The cache was emptied between two compilations of {target.selector} (reset() or explain())"
+            yield finding(rules.NOT_VARIED, f"{message}, so that no recompile could be seen.")
 
 
 def _distinct(targets: Sequence[Target]) -> Iterator[Target]:
@@ -58,14 +71,55 @@ def _distinct(targets: Sequence[Target]) -> Iterator[Target]:
         yield target if times == 1 else replace(target, selector=f"{target.selector} ({times})")
 
 
-def rule_frozen(recording: Recording, frozen: int) -> Ruling:
-    """Hold ``recording`` to having compiled nothing after its first ``frozen`` compilations."""
-    before, after = recording.compilations[:frozen], recording.compilations[frozen:]
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """What had happened when a warm-up ended.
+
+    Attributes:
+        recording: until then.
+        served: how often a graph had run.
+    """
+
+    recording: Recording
+    served: int
+
+
+def rule_frozen(recording: Recording, frozen: Frozen, served: int) -> Ruling:
+    """Hold ``recording`` to having compiled nothing and run nothing eagerly since it was frozen, but run something.
+
+    Args:
+        recording: of the whole test.
+        frozen: what had happened when the warm-up ended.
+        served: how often a graph has run by now.
+    """
+    warm = len(frozen.recording.compilations)
+    before, after = recording.compilations[:warm], recording.compilations[warm:]
     if not any(one.outcome == "compiled" for one in before):
         cold = finding(rules.NOTHING_COMPILED, "Nothing was compiled before freeze(), so nothing was warmed up.")
         return Ruling(FREEZE, (cold,))
     codes = {code.id: code for code in recording.code_objects}
-    return Ruling(FREEZE, tuple(_late(one, codes.get(one.code)) for one in after if one.outcome != "empty"))
+    late = [_late(one, codes.get(one.code)) for one in after if one.outcome != "empty"]
+    eager = [_eager(one, codes.get(one.code)) for one in _more_eager(recording, frozen.recording)]
+    found = (*late, *eager)
+    if not found and served <= frozen.served:
+        found = (finding(rules.NOTHING_COMPILED, "Nothing that was compiled was called after freeze()."),)
+    return Ruling(FREEZE, found)
+
+
+def _more_eager(recording: Recording, before: Recording) -> Iterator[Fallback]:
+    """Yield what ran eagerly since then, with the calls since then."""
+    known = {(one.code, one.kind): one.calls or 0 for one in before.fallbacks}
+    for one in recording.fallbacks:
+        calls = (one.calls or 0) - known.get((one.code, one.kind), 0)
+        if calls > 0:
+            yield replace(one, calls=calls)
+
+
+def _eager(one: Fallback, code: CodeObject | None) -> Finding:
+    name = one.code if code is None else display_name(code)
+    rule = rules.RECOMPILE_LIMIT if one.kind == "recompile_limit" else rules.FALLBACK
+    message = f"{name} ran eagerly after freeze(), {count(one.calls or 0, 'call')} ({one.kind})"
+    return finding(rule, message, key=f"{name} eager after freeze", code=code)
 
 
 def _late(one: Compilation, code: CodeObject | None) -> Finding:

@@ -13,7 +13,7 @@ from _pytest.logging import LogCaptureHandler  # it has no public name
 from compilescope.errors import CompilescopeError, UsageError
 from compilescope.plugin import report
 from compilescope.plugin.census import is_ours
-from compilescope.plugin.isolation import isolated
+from compilescope.plugin.isolation import isolated, start_over
 from compilescope.plugin.ledger import is_seen_whole
 from compilescope.plugin.marks import read_mark
 from compilescope.plugin.reporting import Reporting
@@ -210,7 +210,11 @@ def _raise_for(item: pytest.Item, rulings: tuple[Ruling, ...]) -> None:
 def isolated_if_loaded() -> Iterator[None]:
     """Isolate a test that is not recorded, once anything has loaded torch: the body of a fixture."""
     if "torch" not in sys.modules:
-        yield
+        try:
+            yield
+        finally:
+            if "torch" in sys.modules:
+                start_over()
         return
     with isolated():
         yield

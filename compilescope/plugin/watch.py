@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from compilescope.errors import UsageError
 from compilescope.observing import observe
 from compilescope.plugin.isolation import isolated
-from compilescope.plugin.judging import Ruling, rule, rule_frozen
+from compilescope.plugin.judging import Frozen, Ruling, rule, rule_frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ class Watch:
     def __init__(self, scope: Scope, claims: Sequence[Claim]) -> None:
         self._scope = scope
         self._claims = tuple(claims)
-        self._frozen: int | None = None
+        self._frozen: Frozen | None = None
 
     @property
     def recording(self) -> Recording:
@@ -36,7 +36,7 @@ class Watch:
         return self._scope.at(values)
 
     def freeze(self) -> None:
-        """End the warm-up: whatever is compiled from here on fails the test.
+        """End the warm-up: whatever is compiled or runs eagerly from here on fails the test, and so does silence.
 
         Raises:
             UsageError: it was called before in this test.
@@ -44,7 +44,7 @@ class Watch:
         if self._frozen is not None:
             msg = "freeze() was called before in this test; what was compiled since then stands against it already."
             raise UsageError(msg)
-        self._frozen = len(self.recording.compilations)
+        self._frozen = Frozen(self.recording, self._scope.served or 0)
 
     @contextlib.contextmanager
     def warmup(self) -> Iterator[None]:
@@ -62,7 +62,7 @@ class Watch:
         recording = self.recording
         rulings = [rule(recording, claim, targets) for claim, targets in self._shares(recording.targets)]
         if self._frozen is not None:
-            rulings.append(rule_frozen(recording, self._frozen))
+            rulings.append(rule_frozen(recording, self._frozen, self._scope.served or 0))
         return tuple(rulings)
 
     def _shares(self, targets: Sequence[Target]) -> Iterator[tuple[Claim, Sequence[Target]]]:

@@ -141,6 +141,9 @@ def measure(compiled: Leaves, eager: Leaves) -> Parity | None:
         squares += float(difference.square().sum())
         reference += float(eager_values.square().sum())
         elements += difference.numel()
+    if all(theirs.numel() and not bool(_real(theirs).isfinite().any()) for _, _, theirs in pairs):
+        msg = "neither the compiled nor the eager result has a finite value, so nothing was compared"
+        raise ResultsDifferError(msg)
     return Parity(
         max_abs=min(max_abs, _FINITE_MAX),
         relative_l2=min((squares**0.5) / max(reference**0.5, _TINY), _FINITE_MAX),

@@ -12,7 +12,7 @@ from compilescope.record import CompileError, FallbackKind
 
 from .making import BLOCK, LIBRARY, compiled, eager, failed, meta, only, rules, sound
 
-LIMIT = failed("recompile_limit", outcome="limit")
+LIMIT = failed("recompile_limit", outcome="limit", limit=8)
 
 
 @pytest.mark.parametrize("kind", sorted(get_args(FallbackKind)))

@@ -108,6 +108,13 @@ def test_target_of_which_resume_functions_alone_were_compiled() -> None:
     assert rules(sound(targets=(target(compiles=0, resumed=2),)), Budget()) == ["CS102"]
 
 
+def test_target_that_tells_of_more_compilations_than_there_are_is_a_finding() -> None:
+    (target,) = sound().targets
+    found = only(sound(targets=(replace(target, compiles=target.compiles + 1),)), Budget())
+    assert found.rule == "CS115"
+    assert f"{target.compiles + 1} compilations of target {target.selector}, and holds" in found.message
+
+
 def test_budget_speaks_of_its_own_targets_alone() -> None:
     gone = Target(selector="Layer.forward", status="never_reached", compiles=0)
     recording = sound(targets=(target(), gone))

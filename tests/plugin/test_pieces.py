@@ -12,17 +12,29 @@ from compilescope.errors import UsageError
 from compilescope.gate import baseline
 from compilescope.plugin import report
 from compilescope.plugin.census import Census
-from compilescope.plugin.judging import rule, rule_frozen
+from compilescope.plugin.judging import Frozen, rule, rule_frozen
 from compilescope.plugin.ledger import Ledger
 from compilescope.plugin.marks import read_mark
 from compilescope.plugin.named import target_in
 from compilescope.plugin.xdist import Handover, Workers, hand_over
-from compilescope.record import CodeObject, Compilation, EntryMiss, Failure, Meta, Outcome, Recompile, Recording, Target
+from compilescope.record import (
+    CodeObject,
+    Compilation,
+    EntryMiss,
+    Failure,
+    Fallback,
+    FallbackKind,
+    Meta,
+    Outcome,
+    Recompile,
+    Recording,
+    Target,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-from compilescope.plugin.judging import Ruling
+    from compilescope.plugin.judging import Ruling
 
 META = Meta(compilescope="0.1", torch="2.13.0", python="3.11", platform="Linux", device="cpu", counts_runs=True)
 BLOCK = CodeObject(id="m.py:Block.forward", qualname="Block.forward", file="m.py", line=3)
@@ -93,16 +105,50 @@ def test_two_targets_of_one_name_are_both_asked_for() -> None:
 @pytest.mark.parametrize("outcome", ["compiled", "failed", "limit", "skipped"])
 def test_whatever_is_tried_after_a_freeze_counts(outcome: Outcome) -> None:
     made = recording(compilation("0/0"), compilation("0/1", outcome))
-    assert [finding.rule for finding in rule_frozen(made, 1).findings] == ["CS201"]
-    assert rule_frozen(made, 2).status == "held"
+    assert [finding.rule for finding in rule_frozen(made, frozen(made, 1), 2).findings] == ["CS201"]
+    assert rule_frozen(made, frozen(made, 2), 2).status == "held"
+
+
+def frozen(made: Recording, compilations: int, *, served: int = 1) -> Frozen:
+    """Freeze a recording behind its first compilations."""
+    return Frozen(replace(made, compilations=made.compilations[:compilations]), served)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [("recompile_limit", "CS204"), ("stance", "CS401"), ("skipped_frame", "CS401")]
+)
+def test_whatever_runs_eagerly_after_a_freeze_counts(kind: FallbackKind, code: str) -> None:
+    def after(calls: int) -> Recording:
+        eager = Fallback(code=BLOCK.id, kind=kind, calls=calls, detail="")
+        return replace(recording(compilation("0/0")), fallbacks=(eager,))
+
+    before = Frozen(after(2), 1)
+    assert rule_frozen(after(2), before, 2).status == "held", "what ran eagerly in the warm-up is no concern of freeze"
+    (found,) = rule_frozen(after(5), before, 2).findings
+    assert found.rule == code
+    assert "ran eagerly after freeze(), 3 calls" in found.message
+
+
+def test_freeze_asks_that_something_compiled_is_called() -> None:
+    made = recording(compilation("0/0"))
+    assert [one.rule for one in rule_frozen(made, frozen(made, 1), 1).findings] == ["CS101"]
+    assert rule_frozen(made, frozen(made, 1), 2).status == "held"
+
+
+def test_cache_that_was_emptied_between_shapes_proves_nothing() -> None:
+    anew = recording(compilation("0/0"), replace(compilation("0/0"), id="0/0#2"))
+    assert [one.rule for one in ruling(anew).findings] == ["CS107"]
+    assert ruling(recording(compilation("0/0"), compilation("1/0")), REACHED).findings == ()
 
 
 def test_a_frame_with_nothing_to_compile_is_no_compilation_after_a_freeze() -> None:
-    assert rule_frozen(recording(compilation("0/0"), compilation("1/0", "empty", OTHER)), 1).status == "held"
+    made = recording(compilation("0/0"), compilation("1/0", "empty", OTHER))
+    assert rule_frozen(made, frozen(made, 1), 2).status == "held"
 
 
 def test_failed_attempts_are_no_warmup() -> None:
-    assert [one.rule for one in rule_frozen(recording(compilation("0/0", "failed")), 1).findings] == ["CS101"]
+    made = recording(compilation("0/0", "failed"))
+    assert [one.rule for one in rule_frozen(made, frozen(made, 1), 2).findings] == ["CS101"]
 
 
 # --- what a failure says --------------------------------------------------------------------------

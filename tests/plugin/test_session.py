@@ -181,6 +181,26 @@ def test_every_test_is_isolated_where_the_settings_say_so(tmp_path: Path) -> Non
     assert done.code == 0, done.output
 
 
+def test_first_test_that_imports_torch_leaves_nothing_behind(tmp_path: Path) -> None:
+    test = """
+        import sys
+
+        def test_sets():
+            assert "torch" not in sys.modules
+            import torch
+            torch._dynamo.config.recompile_limit = 3
+            torch._dynamo.config.cache_size_limit = 5
+            torch.fx.experimental._config.use_duck_shape = False
+
+        def test_finds():
+            import torch
+            assert torch._dynamo.config.recompile_limit == 8
+            assert torch.fx.experimental._config.use_duck_shape
+    """
+    done = run_with(tmp_path, textwrap.dedent(test), "-o", "compilescope_isolate=true")
+    assert done.code == 0, done.output
+
+
 def test_crashed_worker_is_named(tmp_path: Path) -> None:
     test = """
         import os, time

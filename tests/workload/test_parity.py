@@ -145,6 +145,13 @@ def test_nan_and_infinity_in_the_same_places_are_equal(compare: Compare) -> None
     assert compare(results(x, torch.tensor([float("nan"), float("inf"), 2.0]))).max_abs == 1.0
 
 
+def test_results_without_a_finite_value_prove_nothing(compare: Compare) -> None:
+    lost = torch.full((3,), float("nan"))
+    with pytest.raises(ResultsDifferError, match="neither the compiled nor the eager result has a finite value"):
+        compare(results([lost, lost], [lost.clone(), lost.clone()]))
+    assert compare(results([lost, torch.ones(1)], [lost.clone(), torch.ones(1)])).bitwise
+
+
 @pytest.mark.parametrize(
     ("compiled", "eager", "sentence"),
     [

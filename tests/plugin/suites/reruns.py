@@ -1,7 +1,15 @@
-"""What pytest-rerunfailures does, in short: an item that fails runs once more, and its last run counts."""
+"""What other plugins do: an item that fails runs once more, and a mark comes when all others have looked."""
 
 import pytest
 from _pytest.runner import runtestprotocol
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark a test, as a plugin does that marks by the file or the name."""
+    for item in items:
+        if item.name == "test_marked_by_a_late_hook":
+            item.add_marker(pytest.mark.no_shape_recompile("Block.forward"))
 
 
 def pytest_runtest_protocol(item: pytest.Function, nextitem: pytest.Item | None) -> bool | None:

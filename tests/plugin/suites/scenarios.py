@@ -95,6 +95,67 @@ def test_general_shapes() -> None:
     call(compiled(), 4, 5, 7)
 
 
+def test_marked_by_a_late_hook() -> None:
+    call(compiled(dynamic=False), 4, 5)
+
+
+class Child(Block):
+    pass
+
+
+class Grandchild(Child):
+    pass
+
+
+@pytest.mark.no_shape_recompile(targets=Child)
+def test_parent_alone_is_compiled() -> None:
+    call(compiled(Block), 4, 5)
+
+
+@pytest.mark.no_shape_recompile(targets=Child)
+def test_child_with_its_parent_s_forward_is_compiled() -> None:
+    call(compiled(Child), 4, 5)
+
+
+@pytest.mark.no_shape_recompile(targets=Child)
+def test_grandchild_is_a_child() -> None:
+    call(compiled(Grandchild), 4, 5)
+
+
+@pytest.mark.no_shape_recompile(targets=Block)
+def test_cache_is_emptied_between_the_shapes() -> None:
+    for length in (4, 5):
+        call(compiled(dynamic=False), length)
+        torch._dynamo.reset()
+
+
+@pytest.mark.no_shape_recompile(targets=Block)
+def test_explained_between_the_shapes() -> None:
+    for length in (4, 5):
+        call(compiled(dynamic=False), length)
+        torch._dynamo.explain(scaled)(torch.ones(length))
+
+
+def test_nothing_is_called_after_freeze(compilescope: Watch) -> None:
+    with compilescope.warmup():
+        call(compiled(), 4)
+
+
+def test_eager_after_freeze(compilescope: Watch) -> None:
+    model = compiled()
+    with compilescope.warmup():
+        call(model, 4)
+    with torch.compiler.set_stance("force_eager"):
+        call(model, 5)
+
+
+def test_limit_met_in_the_warmup(compilescope: Watch) -> None:
+    model = compiled(dynamic=False)
+    with compilescope.warmup():
+        call(model, *range(2, LIMIT + 4))
+    call(model, LIMIT + 9)
+
+
 @pytest.mark.no_shape_recompile("Block.forward", "Other.forward")
 def test_two_patterns() -> None:
     call(compiled(), 4, 5)
