@@ -47,6 +47,7 @@ class Node:
     is_key: bool = False
     _children: list[Node] | None = None
     _value: object = field(default=_UNASKED)
+    _position: str | None = None
 
     @property
     def is_dict(self) -> bool:
@@ -74,14 +75,17 @@ class Node:
     @property
     def by_position(self) -> str:
         """The source with items of dicts by the position of their keys, as expressions write it."""
-        if self.parent is None:
-            return self.source
-        above = self.parent.by_position
+        if self._position is None:
+            self._position = self.source if self.parent is None else self._below_parent(self.parent)
+        return self._position
+
+    def _below_parent(self, parent: Node) -> str:
+        above = parent.by_position
         if self.key is not None:
             key = f"list(dict.keys({above}))[{self.key}]"
             return key if self.is_key else f"{above}[{key}]"
         source = expressions.plain(self.source)
-        return above + self.source[len(self.parent.source) :] if self.source.startswith(self.parent.source) else source
+        return above + self.source[len(parent.source) :] if self.source.startswith(parent.source) else source
 
     @property
     def path(self) -> list[Node]:

@@ -149,7 +149,10 @@ def test_module_that_skips_itself_is_told(lanes: Lanes, tmp_path: Path) -> None:
     assert "tests/test_gpu.py  skips itself here: needs CUDA" in ended.stdout
 
 
-def test_options_that_write_files_or_start_workers_do_neither(lanes: Lanes, tmp_path: Path) -> None:
+def test_options_that_write_files_or_start_workers_do_neither(
+    lanes: Lanes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # this test may run in a worker itself
     (tmp_path / "pytest.ini").write_text(
         INI + "addopts = -p xdist -n 2 --junitxml=junit.xml --log-file=log.txt --basetemp=kept\n"
     )
