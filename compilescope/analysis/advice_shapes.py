@@ -79,7 +79,7 @@ def _pinned(cause: Failure, facts: Facts) -> Advice:
     along = {source for one in facts.causes for source in (one.source, *one.also)}
     by_chance = [source for source in cause.pinned_with if source not in along]
     if by_chance:
-        return about(cause, "pinned_by_chance", others=" and ".join(by_chance[:2]), size=cause.expected, **words)
+        return about(cause, "pinned_by_chance", others=" or ".join(by_chance[:2]), size=cause.expected, **words)
     if cause.expected in _ZERO_ONE or compares(cause.pinned_by):
         return about(cause, "pinned_compared", **words)
     return about(cause, "pinned", **words)

@@ -18,7 +18,7 @@ _NUMBERS: Final = ("int", "float")
 
 def _number(cause: Failure, facts: Facts) -> Advice:
     """A number that dynamic=True frees, unless the code needs or branches on it."""
-    if (known := _by_library(cause)) is not None:
+    if (known := _by_library(cause, facts)) is not None:
         return known
     if (needed := _needed(cause)) is not None:
         return needed
@@ -40,10 +40,10 @@ def _needed(cause: Failure) -> Advice | None:
     return about(cause, "constant_expected", at="" if cause.pinned_by is None else f" at {place_of(cause.pinned_by)}")
 
 
-def _by_library(cause: Failure) -> Advice | None:
+def _by_library(cause: Failure, facts: Facts) -> Advice | None:
     if cause.source.endswith("['lr']") and "param_groups" in cause.source:
         return Advice("learning_rate")
-    if ".scaling[" in cause.source and library_of(cause.where) == "peft":
+    if ".scaling[" in cause.source and library_of(cause.where) == "peft" and facts.library == "diffusers":
         return Advice("lora_scaling")
     return None
 

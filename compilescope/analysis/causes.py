@@ -94,34 +94,35 @@ def explain_recompile(recompile: Recompile) -> Recompile:
     )
 
 
-def _known(identity: str, changes: Mapping[str, Sequence[Failure]]) -> tuple[int, int]:
-    """Say how much of what changed since an entry only undoes what had changed by then: other entries know it.
+def _known(identity: str, changes: Mapping[str, Sequence[Failure]]) -> int:
+    """Count the changes since an entry that only undo what had changed by then: other entries know their values.
 
-    Known is a value that another entry accepts, and a type that another entry was compiled for: of a step that was
+    Known is a value that another entry accepts, or whose type another entry was compiled for: of a step that was
     None, then 1 and is 2, what is new is that 1 became 2.
-
-    Returns:
-        How many changes are of a known type, and how many are known at all.
     """
     others = [change for other, found in changes.items() if other != identity for change in found]
-    of_type = [_type_known(change, others) for change in changes[identity]]
-    known = [change.accepted_elsewhere or typed for change, typed in zip(changes[identity], of_type, strict=True)]
-    return sum(of_type), sum(known)
+    return sum(change.accepted_elsewhere or _type_known(change, others) for change in changes[identity])
 
 
 def _type_known(change: Failure, others: Sequence[Failure]) -> bool:
     same = [other for other in others if other.source == change.source]
+    kept = {
+        _type_name(other.actual_type)
+        for other in same
+        if _type_name(other.expected_type) == _type_name(other.actual_type)
+    }
     if change.kind == "attr_added":
-        return any(other.kind != "attr_added" for other in same)
+        # It is there now, of the type that the others find.
+        return bool(kept - {None})
     was, now = _type_name(change.expected_type), _type_name(change.actual_type)
-    return was != now and any(_type_name(other.expected_type) == _type_name(other.actual_type) == now for other in same)
+    return was != now and now in kept - {None}
 
 
 def _type_name(name: str | None) -> str | None:
     return None if name is None else name.rpartition(".")[2]
 
 
-def _distance(changes: Sequence[Failure], known: tuple[int, int]) -> tuple[bool | int, ...]:
+def _distance(changes: Sequence[Failure], known: int) -> tuple[bool | int, ...]:
     """Say how far a frame is from an entry.
 
     An entry that matches by now is nearest, and one that was thrown away is farthest: nothing is known of what else
@@ -134,7 +135,7 @@ def _distance(changes: Sequence[Failure], known: tuple[int, int]) -> tuple[bool 
     shapes = is_shape_only(changes)
     static = shapes and any(change.guard_type == "TENSOR_MATCH" and change.part == "size" for change in changes)
     thrown_away = any(change.kind == "invalidated" for change in changes)
-    return thrown_away, not _is_concurrent(changes), other_class, not shapes, *known, static, len(changes)
+    return thrown_away, not _is_concurrent(changes), other_class, not shapes, known, static, len(changes)
 
 
 def _is_concurrent(changes: Sequence[Failure]) -> bool:

@@ -43,9 +43,9 @@ SHAPES: Final = {
         "decide outside the compiled code and pass the result in, or keep to one answer"
     ),
     "pinned_by_chance": (
-        "{place} fixes {others}{quoted}, which was {size} too and so shares a symbol with this size by chance: call "
-        "torch._dynamo.mark_dynamic on this dimension, or set torch.fx.experimental._config.use_duck_shape = False, "
-        "before the first call"
+        "{place} fixes this size, or {others}, which was {size} too and so shares its symbol{quoted}: where the line "
+        "needs the other alone, torch.fx.experimental._config.use_duck_shape = False, or mark_dynamic on this "
+        "dimension, frees this one; where it needs this size itself, neither does"
     ),
     "pinned_somewhere": (
         "it was compiled with dynamic=True, and some line fixed this size nevertheless: TORCH_LOGS=dynamic names it "
@@ -129,8 +129,8 @@ TENSORS: Final = {
 VALUES: Final = {
     "number": "pass {source} as a tensor, or compile with dynamic=True, which makes sizes dynamic too",
     "number_unread": (
-        "compile with dynamic=True; where the code only calculates with {source}, a tensor does as well "
-        "(where it branches on it, a tensor breaks the graph)"
+        "where the code only calculates with {source}, compile with dynamic=True or pass it as a tensor; where it "
+        "branches on it or an operator takes it as a constant, expect one graph for each answer or value"
     ),
     "number_as_tensor": "pass {source} as a tensor: dynamic=True is set and does not free it",
     "number_branched": (
@@ -168,8 +168,8 @@ VALUES: Final = {
 
 OBJECTS: Final = {
     "list_length": (
-        "give {source} one length in every call (pad it, or stack its tensors into one), "
-        "or expect one graph for each length"
+        "give {source} one length in every call, or expect one graph for each length; "
+        "tensors in a list can be padded in number or stacked into one"
     ),
     "dict_key": (
         "pass {source} with this key in every call, or without it, or expect one graph with the key and one without"
@@ -215,7 +215,10 @@ ATTRIBUTES: Final = {
     "module_training": (
         "expected: one graph for each mode; call eval() before the first compiled call if only inference is meant"
     ),
-    "attr_added": "set {source}, or run what sets it (a hook, a scheduler), before the first compiled call",
+    "attr_added": (
+        "have {source} set from the first compiled call on, or never (a hook or a scheduler may set it later), "
+        "or expect one graph with it and one without"
+    ),
     "global_branched": (
         "expected: one graph for each value of {source}; pass it as an argument{and_dynamic}, and there is one for "
         "each side of the branch; as a tensor or a buffer it would break the graph"

@@ -247,8 +247,9 @@ def test_library_remedies_are_named_where_they_are_the_cure() -> None:
     rate = cause("python_float", "self.param_groups[0]['lr']", part=None, expected_type="float", actual_type="float")
     assert name(rate) == "learning_rate"
     scaling = cause("python_float", "self.scaling['d']", part=None, where=Location(file="peft/layer.py", line=1))
-    assert name(scaling) == "lora_scaling"
-    assert name(replace(scaling, where=LINE)) != "lora_scaling"
+    assert name(scaling, library="diffusers") == "lora_scaling"
+    assert name(scaling, library="transformers") != "lora_scaling"
+    assert name(replace(scaling, where=LINE), library="diffusers") != "lora_scaling"
     assert name(cause("module_type", "self.attn.processor", "A", "B", part="module")) == "attention_processor"
     assert name(cause("type", "self.attn.norm", "A", "B", part=None)) == "type"
 

@@ -243,6 +243,17 @@ def test_type_that_another_entry_was_compiled_for_is_known() -> None:
     absent = failure("MISSING", "hook", part="missing", expected="absent", holder="module")
     changed = [value("partial", "functools.partial", source="hook"), value("int", "int", source="order")]
     assert recompile(e0=[absent], e1=changed).closest == "e1"
+    other_type = [value("partial", "method", source="hook"), value("int", "int", source="order")]
+    assert recompile(e0=[absent], e1=other_type).closest == "e0"
+
+
+def test_one_known_type_is_nearer_than_several_known_values() -> None:
+    from_none = value("NoneType", "float", source="scale", expected="None")
+    back = [
+        replace(value("str", "str", source="mode"), accepted_elsewhere=True),
+        replace(failure("TENSOR_MATCH", "x.dtype", part="dtype"), accepted_elsewhere=True),
+    ]
+    assert recompile(e0=[from_none], e1=[value("float", "float", source="scale"), *back]).closest == "e0"
 
 
 def test_dispatch_keys_follow_from_the_class_of_a_tensor() -> None:

@@ -442,6 +442,17 @@ def test_switch_that_is_back_where_it_was_is_not_the_cause() -> None:
     assert entries == {"0/0": [False], "0/1": [True]}
 
 
+def test_one_fact_against_the_first_entry_is_nearer_than_three_against_the_last() -> None:
+    def scaled_by(image: Tensor, scale: float | None, mode: str) -> Tensor:
+        out = image * 2 if scale is None else image * scale
+        return out.sin() if mode == "a" else out.cos()
+
+    single, double = torch.ones(3), torch.ones(3, dtype=torch.float64)
+    first, second = recompiles_of(scaled_by, (single, None, "a"), (double, 0.5, "b"), (single, 2.0, "a"))
+    assert len(first.causes) == 3
+    assert causes(second) == [("none_vs_value", "scale")]
+
+
 class Steps:
     def __init__(self) -> None:
         self.step: int | None = None
