@@ -89,3 +89,13 @@ def test_looking_at_a_dict_that_makes_what_it_lacks_adds_nothing(made: dict[str,
         expressions.evaluate(source, {"L": {"d": made}})
     assert dict(made) == {}
     assert expressions.evaluate(source, {"L": {"d": defaultdict(int, k=3)}}) == 3
+
+
+def test_value_behind_a_module_is_told_from_one_behind_another_object() -> None:
+    model = torch.nn.Module()
+    model.config = SimpleNamespace(steps=[3])
+    scope = {"L": {"self": model, "plan": SimpleNamespace(steps=[3])}}
+    assert expressions.in_module("L['self'].config.steps[0]", scope)
+    assert not expressions.in_module("L['plan'].steps[0]", scope)
+    assert not expressions.in_module("L['self']", scope), "the module itself is not reached through one"
+    assert not expressions.in_module("no source at all", scope)
