@@ -212,7 +212,12 @@ def _library_folders() -> tuple[Path, ...]:
 
 def path(name: str) -> str:
     """Return a file name relative to site-packages or the working directory where it lies under one of them."""
-    return name if name.startswith("<") else _relative(name, Path.cwd())
+    if name.startswith("<"):
+        return name
+    try:
+        return _relative(name, Path.cwd())
+    except OSError:  # the program has deleted its working directory
+        return name
 
 
 @lru_cache(maxsize=1024)

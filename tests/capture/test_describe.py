@@ -136,6 +136,14 @@ def test_path_is_relative_to_site_packages_or_the_working_directory(
     assert describe.path("<string>") == "<string>"
 
 
+def test_path_is_whole_where_the_working_directory_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert describe.path("/nowhere/else.py") == "/nowhere/else.py"
+
+
 def test_file_name_that_dynamo_shortened_is_found_again() -> None:
     torch_folder = Path(torch.__file__).parent
     full = str(Path(compilescope.__file__).resolve())
