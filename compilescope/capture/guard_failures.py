@@ -74,6 +74,8 @@ class Reader:
             return []
         if value is MISSING:
             return [self._missing(node)]
+        if value is None and _is_part_that_went(node):
+            return [self._missing(node)]
         return one_fact([self._of_owner(node, failure) for failure in self._ask_in_turn(node, value)])
 
     def _ask_in_turn(self, node: Node, value: object) -> Iterator[Failure]:
@@ -246,6 +248,12 @@ class Reader:
             actual_type=describe.type_name(now) if there else None,
             holder=expressions.holder(source, self.frame.scope, self.frame.code),
         )
+
+
+def _is_part_that_went(node: Node) -> bool:
+    """Whether a node is the closure or the defaults of a function, whose items are guarded: None has no items."""
+    inside = _INSIDE_CALLABLE.fullmatch(node.by_position) is not None
+    return inside and bool(node.children) and not node.manager.get_leaf_guards()
 
 
 def _placed(failure: Failure, where: Location | None, torch_where: Location | None) -> Failure:

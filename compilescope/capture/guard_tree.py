@@ -24,6 +24,7 @@ UNSEEN: Final = _Unreached()
 _UNASKED: Final = _Unreached()
 _ITEM: Final = re.compile(r"DictGetItemGuardAccessor\((\'[^\'\\]*\'|-?\d+)\)")
 _ATTRIBUTE: Final = re.compile(r"GetAttrGuardAccessor\((\w+)\)")
+_DEFAULTS: Final = "FuncDefaultsGuardAccessor"
 
 
 @dataclass(slots=True, eq=False)
@@ -115,13 +116,19 @@ class Node:
 def _source_of(child: Any, parent: Node, accessor: Any) -> str:  # noqa: ANN401 (C objects)
     """Return a child's source; where ``hasattr`` was asked, torch gives the attribute's node that of its owner.
 
+    It does so for the default values of a function too.
+
     An owner that is an item of a dict has two sources: by its key, and by the key's position.
     """
     source = str(child.get_source())
     by_position = expressions.plain(source)
     is_owner = source == parent.source or (by_position != source and by_position == parent.by_position)
-    attribute = _ATTRIBUTE.fullmatch(accessor.repr()) if is_owner else None
-    return source if attribute is None else f"{source}.{attribute[1]}"
+    if not is_owner:
+        return source
+    written = accessor.repr()
+    attribute = _ATTRIBUTE.fullmatch(written)
+    name = "__defaults__" if written.startswith(_DEFAULTS) else None if attribute is None else attribute[1]
+    return source if name is None else f"{source}.{name}"
 
 
 def tree(manager: Any) -> Node:  # noqa: ANN401 (version dependent)

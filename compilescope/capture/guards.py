@@ -131,7 +131,7 @@ class _Examination:
             found = self.reader.failures(node)
             if not found:
                 self.unconfirmed = UNTOLD
-                found = [Found(misses.unknown("; ".join(self.judge.words(node))), (node.source,))]
+                found = [Found(misses.unknown("; ".join(self.judge.words(node))), (node.by_position,))]
             self.found += found
             if all(one.failure.guard_type in _LENGTHS for one in found):
                 for child in node.children:

@@ -474,3 +474,24 @@ def test_value_that_was_none_once_is_compared_with_the_one_after_it() -> None:
         ("steps.step", "1", "2"),
         ("steps.order", "1", "2"),
     }
+
+
+def test_function_that_has_no_closure_and_no_defaults_any_more_is_one_change() -> None:
+    def called(image: Tensor, functions: dict[str, Callable[[Tensor], Tensor]]) -> Tensor:
+        return functions["scale"](image)
+
+    def scaler(factor: float) -> Callable[[Tensor], Tensor]:
+        return lambda image: image * factor
+
+    def with_defaults(image: Tensor, factor: int = 3, *, shift: int = 2) -> Tensor:
+        return image * factor + shift
+
+    def plain(image: Tensor) -> Tensor:
+        return image * 2
+
+    image = torch.ones(2)
+    for before in (scaler(2.5), with_defaults):
+        torch.compiler.reset()
+        (recompile,) = recompiles_of(called, (image, {"scale": before}), (image, {"scale": plain}))
+        assert causes(recompile) == [("function_id", "functions['scale']")]
+        assert all(entry.confirmed for entry in recompile.entries)
