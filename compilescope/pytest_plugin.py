@@ -84,8 +84,9 @@ def pytest_make_collect_report(
         hints = [_HINT.format(name=name) for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
         report.sections += [("compilescope", hint) for hint in hints]
     elif report.passed and type(collector) is pytest.Module:
-        # Others than modules of tests are text files, doctests and what plugins collect: nobody marks these.
-        hints = [_HINT.format(name=name) for name in _bare_marks(collector.obj)]
+        # Others than modules of tests are text files, doctests and what plugins collect: nobody marks these. One that
+        # was not imported, as --lf passes over files, is not imported for this: asking for `obj` would.
+        hints = [_HINT.format(name=name) for name in _bare_marks(vars(collector).get("_obj"))]
         if hints:
             report.outcome = "failed"
             report.longrepr = "\n".join(hints)

@@ -103,6 +103,17 @@ def test_doctests_of_a_module_that_cannot_be_imported_run_as_without_the_plugin(
     assert counts == {"passed": 1, "skipped": 1}
 
 
+def test_file_that_last_failed_passes_over_is_not_imported(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_failing="def test_fails(): assert False",
+        test_other="import pathlib\npathlib.Path('imported').touch()\ndef test_plain(): pass",
+    )
+    pytester.runpytest_inprocess("-q", "-p", "no:randomly").assert_outcomes(failed=1, passed=1)
+    (pytester.path / "imported").unlink()
+    pytester.runpytest_inprocess("-q", "-p", "no:randomly", "--lf").assert_outcomes(failed=1)
+    assert not (pytester.path / "imported").exists()
+
+
 def test_items_of_other_sorts_run_as_without_the_plugin(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("""
         import pytest
