@@ -119,7 +119,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         item
         for item in session.items
         if every
-        or FIXTURE in getattr(item, "fixturenames", ())
+        or FIXTURE in (getattr(item, "fixturenames", None) or ())
         or any(mark.name in MARKS for mark in item.iter_markers())
     ]
     if ours:

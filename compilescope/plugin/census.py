@@ -41,7 +41,8 @@ class Census(msgspec.Struct):
 
 def is_ours(item: pytest.Item) -> bool:
     """Whether a test is marked or asks for the fixture."""
-    return FIXTURE in getattr(item, "fixturenames", ()) or any(mark.name in MARKS for mark in item.iter_markers())
+    names = getattr(item, "fixturenames", None) or ()
+    return FIXTURE in names or any(mark.name in MARKS for mark in item.iter_markers())
 
 
 def asks_for_all(config: pytest.Config) -> bool:

@@ -119,6 +119,7 @@ def test_items_of_other_sorts_run_as_without_the_plugin(pytester: pytest.Pyteste
         import pytest
 
         class Item(pytest.Item):
+            fixturenames = None
             def runtest(self): pass
 
         class File(pytest.File):
