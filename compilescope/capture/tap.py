@@ -147,7 +147,7 @@ class Tap:
     def _before(self, call: CompileCall) -> _Before:
         return _Before(
             call=call,
-            misses=accepted.marked([self._examine(entry, call) for entry in call.entries]) if call.has_entry else (),
+            misses=_marked([self._examine(entry, call) for entry in call.entries]) if call.has_entry else (),
             owner=describe.owner(call.code, call.locals),
             breaks=_torch.break_count(),
             dynamic=_torch.dynamic_setting(),
@@ -222,6 +222,13 @@ class Tap:
             self._hooks.remove()
             if _torch_seams.get_compile_context() is self:
                 _torch_seams.set_compile_context(self.original)
+
+
+def _marked(examined: Sequence[Examined]) -> tuple[EntryMiss, ...]:
+    try:
+        return accepted.marked(examined)
+    except Exception:  # noqa: BLE001 (as for an entry: what is not marked is told all the same)
+        return tuple(one.miss for one in examined)
 
 
 def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa: ANN401 (a C object)

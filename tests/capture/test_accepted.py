@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import compilescope
+from compilescope.capture import accepted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +73,18 @@ def test_grad_mode_that_an_older_entry_accepts_is_marked() -> None:
     finally:
         torch.set_grad_enabled(before)
     assert found == {"0/0": {"self.layer.scale": False}, "0/1": {"grad_mode": True, "self.layer.scale": False}}
+
+
+def test_compilation_goes_on_where_marking_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> bool:
+        raise RuntimeError
+
+    monkeypatch.setattr(accepted, "_accepts", broken)
+    model = Model()
+    found = marks(
+        model, lambda: setattr(model.layer, "off", True), lambda: vars(model.layer).update(off=False, scale=3.5)
+    )
+    assert found == {"0/0": {"self.layer.scale": False}, "0/1": {"self.layer.off": False}}
 
 
 def test_value_that_no_other_entry_guards_is_not_marked() -> None:
