@@ -45,7 +45,7 @@ class Ending:
             KeyboardInterrupt: the user waits no longer.
             SystemExit: a handler ends the program with a code of its own.
         """
-        _end_idle_workers()
+        _end_idle_workers(self.before)
         while (thread := self._running()) is not None:
             thread.join()
         while self.handlers:
@@ -125,10 +125,22 @@ def _is_library(file: str) -> bool:
     return not Path(file).is_absolute() or any(Path(file).is_relative_to(folder) for folder in folders)
 
 
-def _end_idle_workers() -> None:
-    """Let the workers of thread pools that nobody shut down finish their queues and end, as Python does."""
+def _end_idle_workers(before: frozenset[threading.Thread]) -> None:
+    """Let the workers of thread pools that nobody shut down finish their queues and end, as Python does.
+
+    A pool that is older than the program is somebody else's: to end its workers shuts it down for good.
+    """
     pools: Any = sys.modules.get("concurrent.futures.thread")
-    if pools is None or not pools._threads_queues:  # noqa: SLF001 (the standard library has no public way)
+    if pools is None:
         return
-    pools._python_exit()  # noqa: SLF001 (as above)
-    pools._shutdown = False  # noqa: SLF001 (the process goes on, and may use pools)
+    queues = dict(pools._threads_queues)  # noqa: SLF001 (the standard library has no public way)
+    older = {id(queue) for thread, queue in queues.items() if thread in before}
+    own = {thread: queue for thread, queue in queues.items() if id(queue) not in older}
+    pools._shutdown = True  # noqa: SLF001 (as above)
+    try:
+        for queue in own.values():
+            queue.put(None)
+        for thread in own:
+            thread.join()
+    finally:
+        pools._shutdown = False  # noqa: SLF001 (the process goes on, and may use pools)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -102,6 +103,13 @@ def test_workers_of_a_pool_that_nobody_shut_down_finish_and_pools_go_on(script: 
     for _ in range(2):
         assert run_script(script(text)).status == "ok"
     assert said(tmp_path) == ["done", "done"]
+
+
+def test_pool_that_is_older_than_the_program_goes_on(script: Write) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        assert run_script(script("say('done')")).status == "ok"
+        assert pool.submit(int).result() == 0
 
 
 def test_handlers_of_libraries_stay_python_s() -> None:
