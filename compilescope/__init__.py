@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from compilescope.record import Recording
     from compilescope.storage import load, merge, save
     from compilescope.workload.declare import Axis, Workload, workload
+    from compilescope.workload.model.model_workload import model_workload
 
 # The decorator has the name of a package. Once the package is loaded, importing what lies in it leaves the name alone.
 import_module(f"{__name__}.workload")
@@ -35,6 +36,7 @@ __all__ = [
     "__version__",
     "load",
     "merge",
+    "model_workload",
     "observe",
     "save",
     "workload",
@@ -50,6 +52,7 @@ _HOMES: Final[Mapping[str, str]] = MappingProxyType(
         "Workload": "workload.declare",
         "load": "storage",
         "merge": "storage",
+        "model_workload": "workload.model.model_workload",
         "observe": "observing",
         "save": "storage",
         "workload": "workload.declare",

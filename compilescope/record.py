@@ -332,7 +332,12 @@ class AxisSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sweep(msgspec.Struct, frozen=True, kw_only=True):
-    """An ordered run over points. ``completed`` is False where it was interrupted."""
+    """An ordered run over points.
+
+    Attributes:
+        completed: False where it was interrupted.
+        setup: what was compiled and how, in one line, where compilescope did it and not the program.
+    """
 
     workload: str
     order: str
@@ -341,6 +346,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     summary: dict[str, AxisSummary] | None = None
     warnings: tuple[str, ...] = ()
     completed: bool = True
+    setup: str | None = None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,7 +386,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a recording comes from."""
+    """Where a recording comes from.
+
+    Attributes:
+        next: commands that would report on the models of a program that compiled nothing.
+    """
 
     format: int = FORMAT
     compilescope: str
@@ -394,6 +404,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, Scalar] = {}
     counts_runs: bool = False
     run: Run | None = None
+    next: tuple[str, ...] = ()
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from compilescope.errors import UsageError
 from compilescope.plugin.arguments import BROKEN
 from compilescope.plugin.judging import rule
 from compilescope.plugin.marks import read_mark
@@ -23,11 +24,20 @@ from compilescope.plugin.named import target_in
 from compilescope.plugin.report import failure, section
 from compilescope.plugin.watch import Watch
 from compilescope.record import Recording
+from compilescope.wording import listing
 
 if TYPE_CHECKING:
     from compilescope.plugin.marks import Claim
+    from compilescope.record import Scalar
 
-__all__ = ["Recorded", "Watch", "assert_compile_budget", "assert_max_graph_breaks", "assert_no_shape_recompile"]
+__all__ = [
+    "Recorded",
+    "Watch",
+    "assert_compile_budget",
+    "assert_max_graph_breaks",
+    "assert_no_shape_recompile",
+    "make_inputs",
+]
 
 
 class Recorded(Protocol):
@@ -36,6 +46,36 @@ class Recorded(Protocol):
     @property
     def recording(self) -> Recording:
         """What was recorded."""
+
+
+def make_inputs(*specs: str, device: str = "cpu", **axes: Scalar) -> dict[str, Any]:
+    """Return keyword arguments for a model, from the words that ``compilescope report --input`` takes.
+
+    ::
+
+        for text_len in (4, 77):
+            model(**make_inputs("x=f32[batch,text_len,24]", batch=2, text_len=text_len))
+
+    Args:
+        specs: such as ``x=f32[batch,seq,16]`` or ``mask=none|bool[batch,seq]``.
+        device: where the tensors lie.
+        axes: a value for each axis; an axis of alternatives that is left out takes its first.
+
+    Raises:
+        UsageError: a specification cannot be read, or an axis has no value.
+    """
+    from compilescope.workload.model.input_spec import read_inputs  # noqa: PLC0415 (torch comes with the next)
+    from compilescope.workload.model.make_inputs import make  # noqa: PLC0415
+
+    inputs = read_inputs(specs)
+    known = {name: values[0] for name, values in inputs.axes.items() if values is not None}
+    unknown = [name for name in axes if name not in inputs.axes]
+    missing = [name for name in inputs.axes if name not in {**known, **axes}]
+    if unknown or missing:
+        said = f"have no axis {listing(unknown)}" if unknown else f"need a value for {listing(missing)}"
+        msg = f"The inputs {'; '.join(specs)} {said}."
+        raise UsageError(msg)
+    return make(inputs, {**known, **axes}, device=device)
 
 
 def assert_no_shape_recompile(source: Recording | Recorded, *targets: object, **allowances: Any) -> None:  # noqa: ANN401 (as the mark takes them)

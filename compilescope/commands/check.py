@@ -15,13 +15,13 @@ from compilescope.commands.accepting import Wish, open_baseline
 from compilescope.commands.limits import budget_from, limit_options
 from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.printing import Command, tell
-from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
+from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_of, source_options
 from compilescope.commands.verdict import check_exit_code
 from compilescope.config import load_config
 from compilescope.gate.baseline import entry_of
 from compilescope.gate.budget import judge
 from compilescope.wording import count
-from compilescope.workload.locate import RecordingSource, locate
+from compilescope.workload.locate import RecordingSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (c
     config = load_config(Path.cwd(), os.environ)
     budget = budget_from(options, config.budget)
     keeper = open_baseline(wish, config, context.meta[_ARGUMENTS])
-    source = locate(request.source)
+    source, request = source_of(request)
     inputs = files_of(source) if keeper.path is None else {**files_of(source), keeper.path: "the baseline"}
     routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=inputs)
     recording, budget = _obtain(source, request, config, budget)

@@ -9,10 +9,9 @@ import click
 
 from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.printing import Command, tell
-from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
+from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_of, source_options
 from compilescope.commands.verdict import exit_code
 from compilescope.config import load_config
-from compilescope.workload.locate import locate
 
 _HELP = f"""Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
 break, every call that ran eager.
@@ -34,7 +33,7 @@ def report(context: click.Context, /, **options: object) -> None:
     """Run a source and show the recording."""
     request = Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
     config = load_config(Path.cwd(), os.environ)
-    source = locate(request.source)
+    source, request = source_of(request)
     routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=files_of(source))
     recording = obtain(source, request, config)
     failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from compilescope.analysis.summary import alarms, verdict
+from compilescope.commands.model_options import MODEL_OPTIONS, OF_MODELS, ModelRequest, model_options
 from compilescope.commands.printing import is_terminal, tell
 from compilescope.errors import UsageError
 from compilescope.render.registry import FORMATS
@@ -18,7 +20,14 @@ from compilescope.storage import load
 from compilescope.wording import listing
 from compilescope.workload.exits import hard_exits_seen
 from compilescope.workload.folder import folder_kept
-from compilescope.workload.locate import RecordingSource, ScriptSource
+from compilescope.workload.locate import (
+    ModuleSource,
+    RecordingSource,
+    ScriptSource,
+    WorkloadSource,
+    locate,
+    locate_module,
+)
 from compilescope.workload.points import RANDOM, parse_order
 from compilescope.workload.signals import termination_seen
 from compilescope.workload.streams import streams_kept
@@ -37,7 +46,10 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 ABOUT_SOURCE: Final = """SOURCE is one of
 
 \b
+  model.py:Net         a model: a class of nn.Module, a module, or a function that builds one,
+                       also diffusers:FluxTransformer2DModel; see --input, --compile, --sweep
   script.py            run as __main__; its own arguments follow after --
+  -m package.module    the same, as python -m does
   workloads.py         a file that uses compilescope.workload: its workloads are swept
   file.py:name         one workload or function of a file
   package.module:name  the same of a module (package.module for all its workloads)
@@ -52,9 +64,10 @@ subprocesses are not seen.
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(ModelRequest):
     """What ``report`` and ``check`` are both asked; None or empty where an option was not given."""
 
+    module: str | None
     source: str
     script_args: tuple[str, ...]
     sweep: tuple[str, ...]
@@ -73,7 +86,10 @@ class Request:
 
 
 _OPTIONS: Final = (
-    click.argument("source"),
+    click.option(
+        "-m", "module", metavar="MODULE", help="Run a module as python -m does; its arguments follow after --."
+    ),
+    click.argument("source", required=False, default=""),
     click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
     click.option("--sweep", multiple=True, metavar="AXIS=V1,V2", help="Values for one axis in place of its own."),
     click.option("--order", metavar="ORDER", help="grid, one_at_a_time or random, each also with +return_to_start."),
@@ -93,6 +109,7 @@ _OPTIONS: Final = (
     click.option(
         "--set", "set_", multiple=True, metavar="NAME=VALUE", help="Value for another parameter of the factory."
     ),
+    *MODEL_OPTIONS,
     click.option(
         "--count-runs/--no-count-runs", default=None, help="Compare calls with graph runs to see eager calls."
     ),
@@ -108,15 +125,33 @@ def source_options(command: _Command) -> _Command:
     return command
 
 
+def source_of(request: Request) -> tuple[Source, Request]:
+    """Return what the command line names, and the request with what is left for the program.
+
+    Raises:
+        UsageError: it names nothing.
+        WorkloadError: there is no such thing.
+    """
+    if request.module is None:
+        if not request.source:
+            msg = "Give a SOURCE (a model, a script, a workload, a recording), or -m MODULE."
+            raise UsageError(msg)
+        return locate(request.source), request
+    # After -m every other word is the program's.
+    left = (request.source, *request.script_args) if request.source else request.script_args
+    named = dataclasses.replace(request, source=f"-m {request.module}", script_args=left)
+    return locate_module(request.module), named
+
+
 def files_of(source: Source) -> dict[Path, str]:
     """Return the files that are read for ``source``, each with what it is, so that nothing is written over them."""
     if isinstance(source, RecordingSource):
         return {source.path: "the recording that is read"}
     if isinstance(source, ScriptSource):
         return {source.path: "the program that is run"}
-    if isinstance(source.module, Path):
+    if isinstance(source, WorkloadSource) and isinstance(source.module, Path):
         return {source.module: "the program that is run"}
-    stem = Path(*source.module.split("."))
+    stem = Path(*str(source.name if isinstance(source, ModuleSource) else source.module).split("."))
     return dict.fromkeys((stem.with_suffix(".py"), stem / "__init__.py"), "the program that is run")
 
 
@@ -143,6 +178,7 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
     from compilescope.workload import session  # noqa: PLC0415
     from compilescope.workload.progress import show  # noqa: PLC0415
 
+    model = model_options(request)
     settings = session.Settings(
         patterns=request.target or config.targets,
         values=_values(request.sweep),
@@ -152,8 +188,13 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
         count_runs=config.count_runs if request.count_runs is None else request.count_runs,
         warn=lambda text: tell(f"warning: {text}"),
         track=iter if request.quiet else show,
+        model=model,
+        order_given=request.order is not None,
+        write_workload=request.write_workload,
     )
-    if isinstance(source, ScriptSource):
+    if isinstance(source, ScriptSource) and model is not None:
+        source = WorkloadSource(source.path)
+    if isinstance(source, ScriptSource | ModuleSource):
         _refuse(request, "a script has no axes and no factory", keep=("script_args",))
         with _program_contained():
             return session.record_script(source, request.script_args, settings)
@@ -185,7 +226,7 @@ def _refuse(request: Request, why: str, *, also: tuple[str, ...] = (), keep: tup
     Raises:
         UsageError: one of them was given.
     """
-    for name in ("sweep", "order", "seed", "parity", "device", "set_", "script_args", *also):
+    for name in ("sweep", "order", "seed", "parity", "device", "set_", *OF_MODELS, "script_args", *also):
         value = getattr(request, name)
         if name not in keep and value not in (None, ()):
             shown = "Arguments after --" if name == "script_args" else f"--{name.rstrip('_').replace('_', '-')}"

@@ -77,6 +77,9 @@ class Workload:
         targets: what is meant to be compiled: functions, classes, modules, code objects or patterns.
         plain: whether it stands for a function that was not declared as a workload; such a function
             takes its axes from the command line.
+        setup: one line for the head of the report: what was compiled, and how; None where the program does it.
+        remarks: sentences that the report keeps with its sweep.
+        order: in which its points are visited, as ``--order`` takes it; None for the order of the settings.
     """
 
     name: str
@@ -84,6 +87,9 @@ class Workload:
     axes: tuple[Axis, ...] = ()
     targets: tuple[object, ...] = ()
     plain: bool = False
+    setup: str | None = None
+    remarks: tuple[str, ...] = ()
+    order: str | None = None
 
     def __post_init__(self) -> None:
         """Check the declaration.

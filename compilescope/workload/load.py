@@ -8,6 +8,7 @@ import importlib.util
 import operator
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ from compilescope.errors import CompilescopeError, WorkloadError
 from compilescope.wording import guess, listing
 from compilescope.workload.declare import Workload
 from compilescope.workload.faults import one_line
+from compilescope.workload.model.candidates import candidates_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import ModuleType
 
     from compilescope.workload.locate import WorkloadSource
@@ -44,24 +46,77 @@ def _package_root(folder: Path) -> Path:
     return folder
 
 
-def load_workloads(source: WorkloadSource) -> tuple[Workload, ...]:
-    """Import the source and return its workloads. Call it within :func:`importable`.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value that a source names and that is not a workload: a model, a class of models, or a function.
+
+    Attributes:
+        name: as reports call it.
+        source: the words that name it.
+        value: itself.
+        home: the names beside it.
+    """
+
+    name: str
+    source: str
+    value: object
+    home: Mapping[str, object]
+
+
+def load(source: WorkloadSource, *, as_model: bool = False) -> tuple[Workload, ...] | Found:
+    """Import the source and return its workloads, or what else it names. Call it within :func:`importable`.
+
+    Args:
+        source: what the user named.
+        as_model: whether a file that declares no workload is asked for its model.
 
     Raises:
         WorkloadError: it cannot be imported, declares no workload, or has nothing of that name.
     """
-    module = _import(source.module)
-    if source.name is not None:
-        return (_named(module, source),)
+    module, name = _module_and_name(source)
+    if name is not None:
+        return _named(module, source, name)
     found = [value for value in vars(module).values() if isinstance(value, Workload)]
     own = [one for one in found if getattr(one.factory, "__module__", None) == module.__name__]
+    if not found and as_model:
+        return _model_in(module, source)
     if not found:
         msg = (
-            f"{source.module} declares no workload; name a function of it as {source.module}:name, "
+            f"{source.module} declares no workload; name a model or a function of it as {source.module}:name, "
             "or give the path of a script."
         )
         raise WorkloadError(msg)
     return tuple(dict.fromkeys(own or found))
+
+
+def _module_and_name(source: WorkloadSource) -> tuple[ModuleType, str | None]:
+    """Import what the source names; the last part of a dotted name may be a class in the module before it."""
+    if not isinstance(source.module, str) or source.name is not None or "." not in source.module:
+        return _import(source.module), source.name
+    package, _, name = source.module.rpartition(".")
+    try:
+        return _import(source.module), None
+    except WorkloadError:
+        module = sys.modules.get(package)
+        if module is None or not hasattr(module, name):
+            raise
+        return module, name
+
+
+def _model_in(module: ModuleType, source: WorkloadSource) -> Found:
+    """Return the only thing in a module that can be its model.
+
+    Raises:
+        WorkloadError: there is none, or there are several.
+    """
+    names = candidates_in(module)
+    if len(names) == 1:
+        return Found(names[0], f"{source.module}:{names[0]}", getattr(module, names[0]), vars(module))
+    if names:
+        msg = f"{source.module} holds {listing(names)}: name one, as {source.module}:{names[0]}."
+    else:
+        msg = f"{source.module} holds neither a class of nn.Module nor a function that builds a model."
+    raise WorkloadError(msg)
 
 
 def _import(module: Path | str) -> ModuleType:
@@ -101,8 +156,7 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _named(module: ModuleType, source: WorkloadSource) -> Workload:
-    name = source.name or ""
+def _named(module: ModuleType, source: WorkloadSource, name: str) -> tuple[Workload, ...] | Found:
     try:
         found = operator.attrgetter(name)(module)
     except AttributeError:
@@ -112,9 +166,18 @@ def _named(module: ModuleType, source: WorkloadSource) -> Workload:
         msg = f"{os.fspath(source.module)} has nothing called {name!r}.{guess(name, known) or has}"
         raise WorkloadError(msg) from None
     if isinstance(found, Workload):
-        return found
-    if not callable(found) or isinstance(found, type):
-        msg = f"{os.fspath(source.module)}:{name} is {type(found).__name__}, neither a workload nor a function."
+        return (found,)
+    shown = f"{os.fspath(source.module)}:{name}" if source.name is not None else os.fspath(source.module)
+    if not callable(found) or (isinstance(found, type) and not is_model(found)):
+        what = "a class, but not one of nn.Module" if isinstance(found, type) else type(found).__name__
+        msg = f"{shown} is {what}; name a workload, a model, a class of nn.Module, or a function."
         raise WorkloadError(msg)
-    # A plain function is a workload as it stands: nothing to build, and axes only from --sweep.
-    return Workload(name=name, factory=lambda: found, plain=True)
+    return Found(name, shown, found, vars(module))
+
+
+def is_model(value: object) -> bool:
+    """Whether ``value`` is a module of torch or a class of them; torch is not imported for it."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return isinstance(value, torch.nn.Module) or (isinstance(value, type) and issubclass(value, torch.nn.Module))

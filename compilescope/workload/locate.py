@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ _LOG_MARKS = (b"[__recompiles", b"[__graph_breaks", b"[__guards")
 _TRACE_PREFIX = "dedicated_log_torch_trace"
 _LATER = "this version reads scripts, workloads and saved recordings"
 _HEAD_BYTES = 65_536
+_DECLARING = frozenset({"workload", "Workload", "model_workload"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,13 @@ class ScriptSource:
     """A Python file that is run as ``__main__``."""
 
     path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSource:
+    """A module that is run as ``__main__``, as ``python -m`` does."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ class WorkloadSource:
     name: str | None = None
 
 
-Source = ScriptSource | RecordingSource | WorkloadSource
+Source = ScriptSource | ModuleSource | RecordingSource | WorkloadSource
 
 
 def locate(text: str) -> Source:
@@ -67,6 +76,24 @@ def locate(text: str) -> Source:
     if not path.exists() and _is_dotted(text) and not text.endswith((".py", ".json")):
         return WorkloadSource(text)
     return _locate_file(_existing(path))
+
+
+def locate_module(name: str) -> ModuleSource:
+    """Return the module that ``-m`` names; its package, if it has one, is not imported for that.
+
+    Raises:
+        WorkloadError: it is not a name, or there is no such module or package.
+    """
+    first = name.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(first) if _is_dotted(name) else None
+    except (ImportError, ValueError):  # ValueError: a module without a spec
+        spec = None
+    here = Path.cwd() / first
+    if not _is_dotted(name) or (spec is None and not here.is_dir() and not here.with_suffix(".py").exists()):
+        msg = f"-m {name}: there is no module {first} here, nor one that is installed."
+        raise WorkloadError(msg)
+    return ModuleSource(name)
 
 
 def _is_dotted(text: str) -> bool:
@@ -133,11 +160,11 @@ def declares_workloads(tree: ast.Module) -> bool:
         if isinstance(node, ast.Import):
             packages |= {alias.asname or alias.name for alias in node.names if alias.name == "compilescope"}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "compilescope":
-            names |= {alias.asname or alias.name for alias in node.names if alias.name in {"workload", "Workload"}}
+            names |= {alias.asname or alias.name for alias in node.names if alias.name in _DECLARING}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in names:
             return True
-        if isinstance(node, ast.Attribute) and node.attr == "workload":
+        if isinstance(node, ast.Attribute) and node.attr in _DECLARING:
             package = node.value
             if isinstance(package, ast.Name) and package.id in packages:
                 return True

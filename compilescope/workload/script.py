@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import runpy
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compilescope.workload.ending import ended, ending_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
 
     from compilescope.record import Run
 
@@ -23,8 +23,17 @@ def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
     both are as before on return. ``sys.exit(0)`` is an ordinary end.
     """
     whole = path.resolve()
-    with _as_program(whole, arguments), ending_seen() as ending:
-        run = ended(lambda: runpy.run_path(str(whole), run_name="__main__"))
+    return _run(lambda: runpy.run_path(str(whole), run_name="__main__"), [str(whole), *arguments], whole.parent)
+
+
+def run_module(name: str, arguments: Sequence[str] = ()) -> Run:
+    """Run a module as ``python -m`` does: the working folder comes first on ``sys.path``; else like a script."""
+    return _run(lambda: runpy.run_module(name, run_name="__main__", alter_sys=True), [name, *arguments], Path.cwd())
+
+
+def _run(program: Callable[[], object], argv: list[str], folder: Path) -> Run:
+    with _as_program(argv, folder), ending_seen() as ending:
+        run = ended(program)
         if run.hard:
             return run.run
         last = ended(ending.come)
@@ -33,10 +42,10 @@ def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
 
 
 @contextlib.contextmanager
-def _as_program(path: Path, arguments: Sequence[str]) -> Iterator[None]:
+def _as_program(argv: list[str], folder: Path) -> Iterator[None]:
     before = list(sys.argv), list(sys.path)
-    sys.argv[:] = [str(path), *arguments]
-    sys.path.insert(0, str(path.parent))
+    sys.argv[:] = argv
+    sys.path.insert(0, str(folder))
     try:
         yield
     finally:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from compilescope.analysis.axes import summarise, with_axes
-from compilescope.errors import WorkloadError
+from compilescope.errors import UsageError, WorkloadError
+from compilescope.files import write_atomically
 from compilescope.observing import observe
 from compilescope.record import Run
 from compilescope.workload.coincidence import coincidences
@@ -19,12 +21,17 @@ from compilescope.workload.declare import Axis, Workload
 from compilescope.workload.ending import ended, ending_seen
 from compilescope.workload.faults import one_line, user_traceback
 from compilescope.workload.folder import program_may_wander
-from compilescope.workload.load import importable, load_workloads
+from compilescope.workload.load import Found, importable, is_model, load
+from compilescope.workload.locate import ModuleSource
+from compilescope.workload.model.declare_model import ModelOptions, declare
+from compilescope.workload.model.suggest import suggested
+from compilescope.workload.model.target import ModelTarget
+from compilescope.workload.model.write import workload_text
 from compilescope.workload.parity import EagerComparison
-from compilescope.workload.points import Order, override, read_value
+from compilescope.workload.points import Order, override, parse_order, read_value
 from compilescope.workload.reach import static_widths
 from compilescope.workload.revision import revision_of
-from compilescope.workload.script import run_script
+from compilescope.workload.script import run_module, run_script
 from compilescope.workload.signals import interruption
 from compilescope.workload.sweep import Plan, Walk, walk
 
@@ -35,6 +42,9 @@ if TYPE_CHECKING:
     from compilescope.record import Recording
     from compilescope.workload.locate import ScriptSource, WorkloadSource
     from compilescope.workload.points import Point
+
+
+_DEVICE: Final = "device"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,6 +60,9 @@ class Settings:
         count_runs: whether calls are compared with graph runs, to see eager fallbacks.
         warn: shows a doubt before the run.
         track: shows progress while it hands out points.
+        model: how a source that is a model is built, called and compiled; None where nothing of that was asked.
+        order_given: whether the user chose the order.
+        write_workload: where the workload is written that a model and its options amount to.
     """
 
     patterns: tuple[str, ...] = ()
@@ -60,18 +73,32 @@ class Settings:
     count_runs: bool = True
     warn: Callable[[str], None] = lambda _: None
     track: Callable[[Sequence[Point]], Iterator[Point]] = iter
+    model: ModelOptions | None = None
+    order_given: bool = False
+    write_workload: Path | None = None
 
 
-def record_script(source: ScriptSource, arguments: Sequence[str], settings: Settings) -> Recording:
-    """Run a script as ``__main__`` and return what was recorded until it ended, however it ended.
+def record_script(source: ScriptSource | ModuleSource, arguments: Sequence[str], settings: Settings) -> Recording:
+    """Run a script or a module as ``__main__`` and return what was recorded until it ended, however it ended.
 
     What the script prints to ``sys.stdout`` goes to stderr: stdout belongs to the report.
     """
+    home = Path.cwd()
     with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
         with program_may_wander():
-            run = run_script(source.path, arguments)
+            if isinstance(source, ModuleSource):
+                run = run_module(source.name, arguments)
+            else:
+                run = run_script(source.path, arguments)
         recording = scope.recording
-    return _ended(recording, run, revision_of(source.path))
+    if isinstance(source, ModuleSource):
+        return _ended(recording, run, revision_of(home))
+    recording = _ended(recording, run, revision_of(source.path))
+    return recording if recording.compiled else _with_next(recording, suggested(source.path))
+
+
+def _with_next(recording: Recording, commands: tuple[str, ...]) -> Recording:
+    return msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, next=commands))
 
 
 def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
@@ -83,17 +110,76 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
     """
     home = Path.cwd()
     with importable(source), contextlib.redirect_stdout(sys.stderr):
-        workloads = _with_values(load_workloads(source), settings.values)
-        with observe(_targets(workloads, settings.patterns), count_runs=settings.count_runs) as scope:
-            with program_may_wander(), ending_seen() as ending:
-                run = _sweep_each(workloads, scope, settings)
-                last = ended(ending.come).run
-            recording = scope.recording
-        run = last if run.status == "ok" and last.status != "ok" else run
+        found = load(source, as_model=settings.model is not None)
+        if isinstance(found, Found):
+            recording, run, settings = _record_found(found, settings)
+        else:
+            _refuse_model_options(source, settings)
+            recording, run = _record(_with_values(found, settings.values), settings)
     if settings.arguments.get("device") == "meta":
         # The recorder names the machine's device; what ran on meta ran on none.
         recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))
     return _ended(recording, run, revision_of(home if isinstance(source.module, str) else source.module))
+
+
+def _record(workloads: Sequence[Workload], settings: Settings) -> tuple[Recording, Run]:
+    with observe(_targets(workloads, settings.patterns), count_runs=settings.count_runs) as scope:
+        with program_may_wander(), ending_seen() as ending:
+            run = _sweep_each(workloads, scope, settings)
+            last = ended(ending.come).run
+        recording = scope.recording
+    return recording, last if run.status == "ok" and last.status != "ok" else run
+
+
+def _record_found(found: Found, settings: Settings) -> tuple[Recording, Run, Settings]:
+    """Sweep a model, or call a function; a function that compiles nothing and returns a model is one that builds it."""
+    if not is_model(found.value) and settings.model is None:
+        answers: list[object] = []
+        recording, run = _record(_with_values([_plain(found, answers)], settings.values), settings)
+        builds = bool(answers) and is_model(answers[-1]) and not recording.compilations and not settings.values
+        if not builds:
+            return recording, run, settings
+    workload, settings = _of_model(found, settings)
+    recording, run = _record([workload], settings)
+    return recording, run, settings
+
+
+def _plain(found: Found, answers: list[object]) -> Workload:
+    """Return a function as a workload: nothing to build, and axes only from --sweep. Its results go to ``answers``."""
+    function = cast("Callable[..., object]", found.value)
+
+    @functools.wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        answer = function(*args, **kwargs)
+        answers[:] = [answer] if is_model(answer) else []
+        return answer
+
+    return Workload(name=found.name, factory=lambda: call, plain=True)
+
+
+def _of_model(found: Found, settings: Settings) -> tuple[Workload, Settings]:
+    """Return the workload that a model amounts to, and how to sweep it."""
+    target = ModelTarget(found.name, found.source, cast("Any", found.value), found.home)
+    given = {name: text for name, text in settings.arguments.items() if name != _DEVICE}
+    options = settings.model or ModelOptions()
+    construction = dataclasses.replace(options.construction, arguments=given, device=settings.arguments.get(_DEVICE))
+    declared = declare(target, dataclasses.replace(options, construction=construction), settings.values, observe)
+    if settings.write_workload is not None:
+        text = workload_text(
+            settings.write_workload, target.source, declared, dataclasses.replace(options, construction=construction)
+        )
+        write_atomically(settings.write_workload, text.encode())
+    arguments = {name: text for name, text in settings.arguments.items() if name == _DEVICE}
+    return declared.workload, dataclasses.replace(settings, arguments=arguments)
+
+
+def _refuse_model_options(source: WorkloadSource, settings: Settings) -> None:
+    if settings.model is not None or settings.write_workload is not None:
+        options = "--input, --compile and the other options of models"
+        msg = (
+            f"{source.module} declares workloads, which build and compile their models themselves: leave out {options}."
+        )
+        raise UsageError(msg)
 
 
 def _ended(recording: Recording, run: Run, revision: str | None) -> Recording:
@@ -157,8 +243,10 @@ def _sweep(workload: Workload, scope: Scope, settings: Settings) -> Walk:
     call = workload.build(
         {name: read_value(text, like=defaults.get(name)) for name, text in settings.arguments.items()}
     )
-    plan = Plan(workload.name, workload.axes, settings.order)
-    doubts = coincidences(plan.points(), static_widths(call))
+    own = workload.order is not None and not settings.order_given
+    order = parse_order(workload.order or "", seed=settings.order.seed) if own else settings.order
+    plan = Plan(workload.name, workload.axes, order)
+    doubts = (*workload.remarks, *coincidences(plan.points(), static_widths(call)))
     for doubt in doubts:
         settings.warn(f"{workload.name}: {doubt}")
     earlier = len(scope.recording.compilations)
@@ -171,6 +259,6 @@ def _sweep(workload: Workload, scope: Scope, settings: Settings) -> Walk:
     )
     # Worked out here, as two workloads with the same axes could not be told apart in the whole recording.
     summary = summarise(result.sweep, scope.recording.compilations[earlier:])
-    swept = msgspec.structs.replace(result.sweep, summary=summary)
+    swept = msgspec.structs.replace(result.sweep, summary=summary, setup=workload.setup)
     scope.add_sweep(swept)
     return dataclasses.replace(result, sweep=swept)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compilescope.errors import WorkloadError
-from compilescope.workload.load import importable, load_workloads
+from compilescope.workload.load import Found, importable, load
 from compilescope.workload.locate import WorkloadSource, locate
 
 if TYPE_CHECKING:
@@ -35,7 +35,16 @@ NUMBER = 3
 
 def loaded(source: WorkloadSource) -> tuple[Workload, ...]:
     with importable(source):
-        return load_workloads(source)
+        found = load(source)
+    assert not isinstance(found, Found)
+    return found
+
+
+def found_in(source: WorkloadSource, *, as_model: bool = False) -> Found:
+    with importable(source):
+        found = load(source, as_model=as_model)
+    assert isinstance(found, Found)
+    return found
 
 
 def test_all_workloads_of_a_file_are_loaded_in_order(write: Write) -> None:
@@ -46,10 +55,46 @@ def test_named_workload_is_loaded(write: Write) -> None:
     assert [one.name for one in loaded(WorkloadSource(write(TWO), "second"))] == ["second"]
 
 
-def test_named_function_is_a_workload_as_it_stands(write: Write) -> None:
-    (one,) = loaded(WorkloadSource(write(TWO), "plain"))
-    assert one.plain
-    assert one.build()(n=5) == 5
+def test_named_function_is_found_with_what_stands_beside_it(write: Write) -> None:
+    path = write(TWO)
+    found = found_in(WorkloadSource(path, "plain"))
+    assert found.value is found.home["plain"]
+    assert found.source == f"{path}:plain"
+
+
+def test_class_may_follow_its_module_after_a_dot(folder: Path) -> None:
+    (folder / "models_of_dots.py").write_text("import torch\nclass Net(torch.nn.Module): ...\n")
+    found = found_in(WorkloadSource("models_of_dots.Net"))
+    assert found.value is found.home["Net"]
+
+
+MODELS = """
+import torch
+class Block(torch.nn.Module): ...
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "name"),
+    [("", "Net"), ("def build(): return Net()", "build"), ("def any() -> torch.nn.Module: return Net()", "any")],
+)
+def test_model_of_a_file_is_its_builder_or_the_class_that_no_other_uses(write: Write, rest: str, name: str) -> None:
+    assert found_in(WorkloadSource(write(f"{MODELS}{rest}")), as_model=True).name == name
+
+
+def test_several_models_of_a_file_are_named(write: Write) -> None:
+    path = write(f"{MODELS}class Other(torch.nn.Module): ...")
+    with pytest.raises(WorkloadError, match=r"holds Net and Other: name one, as .*:Net\."):
+        found_in(WorkloadSource(path), as_model=True)
+
+
+def test_file_without_a_model_is_told(write: Write) -> None:
+    with pytest.raises(WorkloadError, match=r"neither a class of nn\.Module nor a function that builds a model"):
+        found_in(WorkloadSource(write("import torch")), as_model=True)
 
 
 def test_workloads_that_a_file_merely_imports_are_left_out(write: Write) -> None:
@@ -142,14 +187,16 @@ def test_unknown_name_is_told_with_a_guess(write: Write) -> None:
     assert refusal(f"{path}:zzz") == f"{path} has nothing called 'zzz'. It declares first and second."
 
 
-def test_name_that_is_no_function_is_told(write: Write) -> None:
+@pytest.mark.parametrize(("name", "what"), [("NUMBER", "int"), ("Axis", "a class, but not one of nn.Module")])
+def test_name_of_something_else_is_told(write: Write, name: str, what: str) -> None:
     path = write(TWO)
-    assert refusal(f"{path}:NUMBER") == f"{path}:NUMBER is int, neither a workload nor a function."
+    expected = f"{path}:{name} is {what}; name a workload, a model, a class of nn.Module, or a function."
+    assert refusal(f"{path}:{name}") == expected
 
 
 def test_module_without_workloads_is_told(write: Write) -> None:
     path = write("def f(): ...")
-    assert refusal(path.stem).startswith(f"{path.stem} declares no workload; name a function of it as {path.stem}:name")
+    assert refusal(path.stem).startswith(f"{path.stem} declares no workload; name a model or a function of it as ")
 
 
 def test_logs_are_refused_until_they_can_be_read(write: Write, folder: Path) -> None:

@@ -1,0 +1,103 @@
+"""What of a model is compiled: the whole, its repeated blocks, or the modules of a name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from torch import nn
+
+from compilescope.errors import UsageError
+from compilescope.wording import guess, listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WHOLE: Final = "whole"
+BLOCKS: Final = "blocks"
+_FORWARD: Final = ".forward"
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """What is compiled and how; None leaves torch's default.
+
+    Attributes:
+        what: ``whole``, ``blocks``, or the name of a class or of a submodule, with or without ``.forward``; None for
+            what the program compiles by itself, and the whole where it compiles nothing.
+        dynamic: as ``torch.compile`` takes it.
+        fullgraph: whether a graph break is an error.
+        backend: its name.
+    """
+
+    what: str | None = None
+    dynamic: bool | None = None
+    fullgraph: bool | None = None
+    backend: str | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of ``torch.compile`` that were given."""
+        given = {"dynamic": self.dynamic, "fullgraph": self.fullgraph, "backend": self.backend}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def parts(model: nn.Module, what: str | None) -> tuple[nn.Module, ...]:
+    """Return the modules that ``what`` names.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if what is None or what == WHOLE:
+        return (model,)
+    if what == BLOCKS:
+        return _blocks(model)
+    name = what.removesuffix(_FORWARD)
+    named = dict(model.named_modules())
+    if name in named and name:
+        return (named[name],)
+    found = tuple(module for module in named.values() if name in (type(module).__name__, type(module).__qualname__))
+    if not found:
+        classes = dict.fromkeys(type(module).__name__ for module in named.values())
+        said = guess(name, [*classes, *named, BLOCKS, WHOLE])
+        msg = f"--compile {what}: {type(model).__name__} has no module of that class or name.{said}"
+        raise UsageError(msg)
+    return found
+
+
+def described(modules: tuple[nn.Module, ...], how: Compile) -> str:
+    """Say what is compiled and how, in a few words."""
+    arguments = ", ".join(f"{name}={value!r}" for name, value in how.options.items())
+    kinds = Counter(type(module).__name__ for module in modules)
+    what = (
+        f"{type(modules[0]).__name__} as a whole"
+        if how.what in (None, WHOLE)
+        else listing(f"{number} x {name}" for name, number in kinds.items())
+    )
+    return f"{what} by torch.compile({arguments})"
+
+
+def _blocks(model: nn.Module) -> tuple[nn.Module, ...]:
+    """Return the blocks that a model repeats: those that diffusers names, else the most frequent class in a list.
+
+    Of equals the first is taken, as it comes in the model.
+    """
+    names = getattr(model, "_repeated_blocks", None)
+    if names:
+        named = tuple(module for module in model.modules() if type(module).__name__ in names)
+        if named:
+            return named
+    lists = [held for held in model.modules() if isinstance(held, nn.ModuleList | nn.Sequential)]
+    # A list of Linear is not a list of blocks.
+    children = [child for held in lists for child in held if any(child.children())]
+    repeated = [kind for kind, number in Counter(map(type, children)).most_common() if number > 1]
+    if not repeated:
+        has = f" It holds {listing(_children(model))}." if any(_children(model)) else ""
+        msg = f"--compile blocks: {type(model).__name__} repeats no module in a list; name a class, or use whole.{has}"
+        raise UsageError(msg)
+    return tuple(child for child in children if type(child) is repeated[0])
+
+
+def _children(model: nn.Module) -> Iterator[str]:
+    yield from dict.fromkeys(type(child).__name__ for child in model.children())
