@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.summary import alarms, totals, verdict
+from compilescope.render.judgement import outcome_of
 from compilescope.render.sweeps import sweeps_section
 from compilescope.render.text_codes import codes_section
 from compilescope.render.text_parts import (
     breaks_section,
     fallbacks_section,
-    findings_section,
+    findings_sections,
     next_line,
     targets_section,
 )
@@ -79,7 +80,7 @@ def _everything(recording: Recording) -> list[Line]:
 
 def _sections(recording: Recording, detail: Detail) -> list[Section]:
     sections = (
-        findings_section(recording),
+        *findings_sections(recording, every=detail is EVERYTHING),
         codes_section(recording, detail),
         breaks_section(recording, every=detail is EVERYTHING),
         fallbacks_section(recording, every=detail is EVERYTHING),
@@ -90,14 +91,22 @@ def _sections(recording: Recording, detail: Detail) -> list[Section]:
 
 
 def _head(recording: Recording) -> list[Line]:
-    lines = [
+    alarmed = [
         styled(("!! " if alarm.wrong else "?? ") + alarm.text, style="bold red" if alarm.wrong else "yellow", hang=3)
         for alarm in alarms(recording)
     ]
     counts = totals(recording)
-    sound = not lines and counts.recompiles == counts.breaks == counts.fallbacks == counts.failed == 0
-    lines.append(styled(verdict(recording), style="bold green" if sound else "bold", hang=0))
-    return [*lines, _setting(recording)]
+    sound = not alarmed and counts.recompiles == counts.breaks == counts.fallbacks == counts.failed == 0
+    said = styled(verdict(recording), style="bold green" if sound else "bold", hang=0)
+    return [*_outcome(recording), *alarmed, said, _setting(recording)]
+
+
+def _outcome(recording: Recording) -> list[Line]:
+    outcome = outcome_of(recording)
+    if outcome is None:
+        return []
+    style = "bold green" if outcome.passed else "bold red"
+    return [styled((outcome.word, style), f": {outcome.details}", hang=len(outcome.word) + 2)]
 
 
 def _setting(recording: Recording) -> Line:
