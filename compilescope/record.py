@@ -264,12 +264,14 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         calls: how many calls; None where runs were not counted.
+        points: the sweep points at which calls ran so, in order; None where runs were not counted.
     """
 
     code: str
     kind: FallbackKind
     calls: int | None
     detail: str
+    points: tuple[dict[str, Scalar], ...] | None = None
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
