@@ -68,7 +68,7 @@ def has_graph_for_each(
     """
     compiled = [c for c in recording.compiled if c.point is not None and c.point.keys() == sweep.axes.keys()]
     with_graph = {key(c.point[axis]) for c in compiled if c.point is not None}
-    first = next((key(point.values[axis]) for point in sweep.points if point.status == "ok"), None)
+    first = next((key(point.values.get(axis)) for point in sweep.points if point.status == "ok"), None)
     needed = with_graph & {first, *map(key, summary.compiles_at)}
     if not all(key(value) in needed for value in ran):
         return False

@@ -74,16 +74,19 @@ def _axis_verdict(recording: Recording, sweep: Sweep, axis: str, fates: Fates) -
     why = f" ({', '.join(summary.because)})" if summary.because else ""
     partly = f" (only {len(values) - len(fates.unseen)} of {len(values)} values ran)" if fates.unseen else ""
     other = "other " if exceptional else ""
-    known = {key(value) for value in fates.ran}
+    others = (*fates.ran, *fates.unseen)
+    known = {key(value) for value in others}
     at = [value for value in summary.compiles_at if key(value) in known]
     if summary.free_except:
         yield f"compiles at {_and(summary.free_except)}{why}; free otherwise{partly}"
     elif has_graph_for_each(recording, sweep, axis, summary, fates.ran):
         yield f"every {other}value has its own graph{why}{partly}"
     elif at:
-        yield f"compiles at {len(at)} of {count(len(fates.ran), f'{other}value')}: {_values(at)}{why}{partly}"
+        yield f"compiles at {len(at)} of {count(len(others), f'{other}value')}: {_values(at)}{why}{partly}"
     elif summary.free and (not exceptional or len(fates.ran) > 1):
         yield f"free{' otherwise' if exceptional else ''}{partly}"
+    elif not exceptional:
+        yield f"not looked at{partly}"
 
 
 def parity_line(sweep: Sweep) -> str:

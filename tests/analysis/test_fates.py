@@ -131,5 +131,11 @@ def test_values_that_an_interrupted_sweep_did_not_reach_are_counted() -> None:
     assert said((32, 64, 8), attempt(0, 32), left=(8,)) == "free (only 2 of 3 values ran)"
 
 
+def test_compilation_at_a_point_that_was_interrupted_is_told() -> None:
+    assert said((32, 64, 8), attempt(0, 32), attempt(1, 64), left=(64, 8)) == (
+        "compiles at 1 of 3 values: 64 (size) (only 1 of 3 values ran)"
+    )
+
+
 def test_one_and_true_are_two_values() -> None:
     assert said((1, True), attempt(0, 1), raising=()) != "one value only: not varied"
