@@ -71,7 +71,7 @@ def test_findings_fail_and_stand_at_the_top_of_the_report(check: Check) -> None:
     ended = check(broken(), "--max-graph-breaks", "1")
     assert ended.exit_code == 1
     assert ended.stdout.index("Findings") < ended.stdout.index("Code objects")
-    assert ended.stdout.count("CS301") == 2
+    assert ended.stdout.count("  CS301  ") == 2
     assert "compilescope check: 2 findings" in ended.stderr
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.summary import alarms, totals, verdict
+from compilescope.render.grouping import causes_of
 from compilescope.render.judgement import outcome_of
 from compilescope.render.sweeps import sweeps_section
 from compilescope.render.text_codes import codes_section
@@ -55,8 +56,10 @@ class TextRenderer:
 
 def _screen(recording: Recording, width: int) -> list[Line]:
     """Tell as much as fits: first with less detail of each thing, then of fewer things."""
-    head, last = _head(recording), next_line(recording, verbose=False)
+    head = _head(recording)
+    helped = any(cause.advice for c in recording.compilations for cause in causes_of(c.recompile))
     for detail in LEVELS:
+        last = next_line(recording, verbose=False, hints_left_out=helped and not detail.advice)
         sections = _sections(recording, detail)
         if sum(section.height + 1 for section in sections) > HEIGHT:
             continue
@@ -67,7 +70,8 @@ def _screen(recording: Recording, width: int) -> list[Line]:
     # The verdict is given whole; alarms take a row each.
     *alarmed, said, setting = head
     head = [*alarmed, *said.rows(width), setting]
-    blanks = len(sections) + len(last)
+    last = broken(last, width)
+    blanks = len(sections) + bool(last)
     return _joined(head, fit(sections, HEIGHT - len(head) - blanks - len(last)), last)
 
 

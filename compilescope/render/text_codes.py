@@ -124,8 +124,8 @@ class _Teller:
     def _advice(self, cause: Failure, pad: str) -> Iterator[Line]:
         if self._detail.advice and cause.advice and cause.advice not in self._given:
             self._given.add(cause.advice)
-            # With little room its beginning must do: explain has the rest.
-            yield styled(pad, (f"hint: {cause.advice}", "green"), hang=len(pad) + 6 if self._detail.where else None)
+            # The half of a hint may say the opposite of the whole.
+            yield styled(pad, (f"hint: {cause.advice}", "green"), hang=len(pad) + 6, whole=True)
 
     def _error(self, group: ErrorGroup, pad: str) -> Iterator[Line]:
         first = group.members[0]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.summary import NAMES_SHOWN, display_names, gist, listed
-from compilescope.render.grouping import causes_of
 from compilescope.render.judgement import remark_on
+from compilescope.render.next_steps import next_steps
 from compilescope.render.text_screen import Block, Line, Section, styled
 from compilescope.render.words import clip_path, place, plain
 from compilescope.storage import merge_breaks
@@ -18,11 +16,9 @@ from compilescope.wording import count
 if TYPE_CHECKING:
     from compilescope.record import CodeObject, Fallback, Finding, GraphBreak, Recording, Target, TargetStatus
 
-_EXPLAINED: Final = 2
 _SETTLED: Final = 5
 """Lines on what is accepted or fixed, on one screen."""
 _PATH: Final = 40
-_REGISTRY_ID: Final = re.compile(r"GB\d+")
 _ALARMING: Final[tuple[TargetStatus, ...]] = ("never_reached", "skipped", "cached")
 """States of a target that an alarm names, the first few of them each."""
 
@@ -131,15 +127,7 @@ def _fallback(fallback: Fallback, names: dict[str, str], *, full: bool) -> Line:
     )
 
 
-def next_line(recording: Recording, *, verbose: bool) -> tuple[Line, ...]:
+def next_line(recording: Recording, *, verbose: bool, hints_left_out: bool = False) -> tuple[Line, ...]:
     """Return what to do next: one line, or none where there is nothing to look into."""
-    if not recording.compilations and not recording.fallbacks:
-        hint = "Is the compiled callable called, and are TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE unset?"
-        return (styled(("Next: ", "bold"), hint, hang=6),)
-    kinds = Counter(cause.kind for c in recording.recompiles for cause in causes_of(c.recompile) if cause.kind in KINDS)
-    ids = Counter(b.registry_id for b in recording.graph_breaks if _REGISTRY_ID.fullmatch(b.registry_id or ""))
-    codes = [code for code, _ in (*kinds.most_common(_EXPLAINED), *ids.most_common(1))]
-    parts = [f"compilescope explain {code}" for code in codes]
-    if not verbose and recording.compilations:
-        parts.insert(0, "-v for all")
-    return (styled(("Next: ", "bold"), " | ".join(parts), hang=6),) if parts else ()
+    steps = next_steps(recording, verbose=verbose, hints_left_out=hints_left_out)
+    return (styled(("Next: ", "bold"), " | ".join(steps), hang=6, whole=True),) if steps else ()

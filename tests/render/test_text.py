@@ -238,3 +238,19 @@ def test_what_a_baseline_accepts_leaves_room_for_what_it_does_not(clean: Recordi
     assert "... and 56 more accepted findings: -v shows all" in page
     assert "break 59" not in page
     assert "break 59" in text(judged, verbose=True)
+
+
+@pytest.mark.parametrize("width", range(60, 201, 20))
+@pytest.mark.parametrize("words", [5, 60])
+def test_hint_is_given_whole_or_not_at_all(limit_hit: Recording, width: int, words: int) -> None:
+    advice = " ".join(f"word{n}" for n in range(words))
+    again = msgspec.json.decode(
+        msgspec.json.encode(limit_hit).replace(b"advice for size", advice.encode()), type=type(limit_hit)
+    )
+    page = flowing(text(again, width=width))
+    assert f"hint: {advice}" in page
+    many = msgspec.json.decode(
+        msgspec.json.encode(limit_hit).replace(b"advice for size", b"word " * 3000), type=type(limit_hit)
+    )
+    assert "hint:" not in text(many, width=width)
+    assert "with what helps" in flowing(text(many, width=width))
