@@ -264,12 +264,14 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         calls: how many calls; None where runs were not counted.
+        points: the sweep points at which calls ran so, in order; None where runs were not counted.
     """
 
     code: str
     kind: FallbackKind
     calls: int | None
     detail: str
+    points: tuple[dict[str, Scalar], ...] | None = None
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,6 +371,26 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     amount: int = 1
 
 
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``check`` made of the findings; those that fail the check are the recording's own ``findings``.
+
+    Attributes:
+        baseline: the file that accepts findings, as the user named it; None where there was none.
+        accepted: findings that it accepts.
+        fixed: entries of it that were found less often than it accepts, a phrase each.
+        earlier_torch: the version of torch whose findings it holds, where it holds none for this run's.
+        unchanged: those of the recording's findings that it accepts under ``earlier_torch``.
+        error: why the baseline was not written, where that was asked for and failed.
+    """
+
+    baseline: str | None = None
+    accepted: tuple[Finding, ...] = ()
+    fixed: tuple[str, ...] = ()
+    earlier_torch: str | None = None
+    unchanged: tuple[Finding, ...] = ()
+    error: str | None = None
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """How the workload itself ended.
 
@@ -408,7 +430,11 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. Build it with :func:`compilescope.observe`; read and write it with :mod:`compilescope.storage`."""
+    """One run. Build it with :func:`compilescope.observe`; read and write it with :mod:`compilescope.storage`.
+
+    Attributes:
+        judgement: what ``check`` made of the findings; None where nobody has judged the run.
+    """
 
     meta: Meta
     code_objects: tuple[CodeObject, ...] = ()
@@ -418,6 +444,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[Target, ...] = ()
     sweeps: tuple[Sweep, ...] = ()
     findings: tuple[Finding, ...] = ()
+    judgement: Judgement | None = None
 
     def code(self, id: str) -> CodeObject:  # noqa: A002 (the JSON contract calls it id)
         """Return the code object of that id.

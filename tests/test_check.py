@@ -16,6 +16,7 @@ from compilescope.errors import RecordingError
 from compilescope.gate.baseline import read, update, write
 from compilescope.gate.budget import Budget, judge
 from compilescope.record import Recording, Run, Target
+from compilescope.render.registry import render
 from compilescope.storage import load, save, to_json
 
 from .gate.making import BLOCK, broken_at, cause, compiled, eager, meta, sound, target
@@ -58,11 +59,19 @@ def test_sound_run_passes(check: Check) -> None:
     assert "2 compilations of 1 code object" in ended.stdout
 
 
+def test_report_begins_with_the_verdict(check: Check, tmp_path: Path) -> None:
+    assert check(sound()).stdout.startswith("passed: no findings\n")
+    assert check(broken(), "--max-graph-breaks", "1").stdout.startswith("FAILED: 2 findings\n")
+    page = check(broken(), "--max-graph-breaks", "1", "--format", "markdown", "--save", "judged.json").stdout
+    assert page.startswith("## compilescope: FAILED\n\n**FAILED**: 2 findings.\n")
+    assert render(load(tmp_path / "judged.json"), "text").startswith("FAILED: 2 findings\n")
+
+
 def test_findings_fail_and_stand_at_the_top_of_the_report(check: Check) -> None:
     ended = check(broken(), "--max-graph-breaks", "1")
     assert ended.exit_code == 1
     assert ended.stdout.index("Findings") < ended.stdout.index("Code objects")
-    assert ended.stdout.count("CS301") == 2
+    assert ended.stdout.count("  CS301  ") == 2
     assert "compilescope check: 2 findings" in ended.stderr
 
 
@@ -259,7 +268,8 @@ def test_printed_command_accepts_what_was_found_and_nothing_more(check: Check, b
     assert "2 findings accepted by" in again.stderr
     more = check(sound(graph_breaks=(*broken().graph_breaks, broken_at(line=60, text="x.item()"))), *limits)
     assert more.exit_code == 1
-    assert more.stdout.count("CS301") == 1, "the new one alone"
+    assert more.stdout.startswith("FAILED: 1 finding that ")
+    assert "x.item()" in more.stdout[: more.stdout.index("Accepted by")], "the new one alone"
 
 
 @pytest.fixture
@@ -301,6 +311,16 @@ def test_fixed_findings_are_pointed_out_and_fail_when_strict(check: Check, accep
     printed = strict.stderr.splitlines()[-1].removeprefix(ACCEPT)
     assert accepted_by(printed).exit_code == 0
     assert len(read(accepted).accepted("2.13")) == 1
+
+
+@pytest.mark.parametrize("format_name", ["text", "markdown"])
+def test_report_tells_new_accepted_and_fixed_findings(check: Check, accepted: Path, format_name: str) -> None:
+    assert accepted.exists()
+    one_left = (broken().graph_breaks[0], broken_at(line=60, text="x.item()"))
+    page = check(sound(graph_breaks=one_left), *WITH_BASELINE, "--format", format_name).stdout
+    assert "1 finding that b.json does not accept; 1 accepted; 1 fixed" in page
+    new, kept, gone = (page.index(word) for word in ("Findings", "Accepted by", "Fixed, and still in"))
+    assert new < page.index("x.item()") < kept < gone < page.index("accepted 1, found 0")
 
 
 def test_strict_may_be_a_setting(check: Check, accepted: Path) -> None:
@@ -359,6 +379,7 @@ def test_recording_is_saved_though_the_baseline_cannot_be_written(
     ended = check(broken(), *WITH_BASELINE, "--update-baseline", "--save", "judged.json")
     assert ended.exit_code == 2
     assert "error: b.json is no baseline of compilescope" in ended.stderr
+    assert ended.stdout.startswith("FAILED: ")
     assert accepted.read_text() == "{}"
     assert load(accepted.parent / "judged.json").graph_breaks == broken().graph_breaks
 
@@ -374,9 +395,24 @@ def test_baseline_of_another_torch_accepts_nothing(check: Check, accepted: Path)
     ended = check(later, *WITH_BASELINE)
     assert ended.exit_code == 1
     assert "b.json speaks of torch 2.13 and this is torch 2.14, so it accepts nothing here." in ended.stderr
+    assert "Under torch 2.13 it accepts 2 of 2 findings." in ended.stderr
     assert check(later, *WITH_BASELINE, "--update-baseline").exit_code == 0
     assert read(accepted).torch.keys() == {"2.13", "2.14"}
     assert check(broken(), *WITH_BASELINE).exit_code == 0
+
+
+@pytest.mark.parametrize("format_name", ["text", "markdown"])
+def test_findings_that_came_with_another_torch_are_told_from_the_others(
+    check: Check, accepted: Path, format_name: str
+) -> None:
+    assert accepted.exists()
+    one_new = (broken_at(line=60, text="x.item()"), *broken().graph_breaks)
+    later = sound(meta=meta(torch="2.14.1"), graph_breaks=one_new)
+    page = " ".join(check(later, *WITH_BASELINE, "--format", format_name).stdout.split())
+    assert "FAILED" in page
+    assert "3 findings that b.json does not accept; it accepts 2 of them under torch 2.13" in page
+    assert page.count("(accepted under torch 2.13)") == 2
+    assert page.count("(not accepted under torch 2.13 either)") == 1
 
 
 @pytest.mark.parametrize(

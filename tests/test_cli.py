@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from compilescope.analysis.glossary import FAMILIES, WORDS, words_called
 from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.rules import RULES
 from compilescope.cli import main
@@ -310,7 +311,7 @@ def test_explain_every_rule(run: Cli, code: str) -> None:
     shown = run("explain", code.lower()).stdout
     assert shown.startswith(f"{code} ({RULES[code].name})\n")
     assert RULES[code].meaning in " ".join(shown.split())
-    assert shown == run("explain", RULES[code].name).stdout
+    assert shown.strip() in run("explain", RULES[code].name).stdout
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -323,6 +324,26 @@ def test_explain_every_kind(run: Cli, kind: str) -> None:
 
 def test_explain_spelling_is_forgiven(run: Cli) -> None:
     assert run("explain", "View-Base").stdout == run("explain", "view_base").stdout
+
+
+def test_explain_lists_everything_without_a_word(run: Cli) -> None:
+    ended = run("explain")
+    assert ended.exit_code == 0
+    listed = " ".join(ended.stdout.split())
+    names = (*KINDS, *RULES, *(word.shown or word.name for word in WORDS), *FAMILIES)
+    assert [name for name in names if name not in listed] == []
+
+
+@pytest.mark.parametrize("word", sorted({form for word in WORDS for form in word.forms}))
+def test_explain_every_word_in_every_sense(run: Cli, word: str) -> None:
+    shown = " ".join(run("explain", *word.split()).stdout.split())
+    senses = words_called(word)
+    assert senses
+    assert [sense.family for sense in senses if f"({sense.family}) {sense.meaning}" not in shown] == []
+
+
+def test_explain_family_of_causes(run: Cli) -> None:
+    assert "size, zero_one, rank" in run("explain", "shape").stdout
 
 
 def test_explain_graph_break(run: Cli) -> None:
@@ -340,8 +361,9 @@ def test_explain_every_graph_break_of_the_registry_can_be_shown() -> None:
     ("code", "sentence"),
     [
         ("veiw_base", "Did you mean view_base?"),
-        ("qqqq", "The kinds are size, zero_one"),
-        ("CS999", "the rules go from CS101 to CS601"),
+        ("never_reachd", "Did you mean never_reached"),
+        ("CS202x", "Did you mean CS202"),
+        ("qqqq", "`compilescope explain` lists all that it knows."),
         ("GB9999", "has no graph break GB9999"),
     ],
 )

@@ -122,6 +122,7 @@ def test_json_is_of_the_contract() -> None:
         "targets",
         "sweeps",
         "findings",
+        "judgement",
     ]
     assert plain["compilations"][1]["recompile"]["causes"][0]["where"]["line"] == 3
     assert plain["fallbacks"][0]["calls"] is None

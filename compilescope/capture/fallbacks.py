@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from compilescope.capture.tap import Attempt
+    from compilescope.record import Scalar
 
 _BY_ERROR: Final[Mapping[str, FallbackKind]] = {
     "recompile_limit": "recompile_limit",
@@ -56,15 +57,23 @@ def collect(
     """Join the four ways in which a fallback is seen; ``eager`` is None where runs were not counted."""
     found = {(id(code), kind): (code, detail) for code, kind, detail in _seen(attempts, declined)}
     calls: dict[tuple[int, FallbackKind], int] = {}
+    points: dict[tuple[int, FallbackKind], list[dict[str, Scalar]]] = {}
     for one in eager or ():
         kind = _kind_of_eager(one, attempts, found)
         if kind is None:
             continue
         key = (id(one.code), kind)
         calls[key] = calls.get(key, 0) + one.calls
+        points.setdefault(key, []).extend(map(dict, one.points))
         found.setdefault(key, (one.code, _detail_of_eager(one, attempts, declined)))
     return tuple(
-        Fallback(code=name(code), kind=kind, calls=calls.get((identity, kind)), detail=detail)
+        Fallback(
+            code=name(code),
+            kind=kind,
+            calls=calls.get((identity, kind)),
+            detail=detail,
+            points=None if eager is None else tuple(points.get((identity, kind), ())),
+        )
         for (identity, kind), (code, detail) in found.items()
     )
 

@@ -102,10 +102,11 @@ class Recorder:
 
     @contextlib.contextmanager
     def at(self, values: Mapping[str, Scalar]) -> Iterator[None]:
-        """Stamp the compilations inside with a sweep point."""
+        """Stamp the compilations inside, and the calls that run eagerly, with a sweep point."""
         before, self._point = self._point, dict(values)
         try:
-            yield
+            with contextlib.nullcontext() if self._runs is None else self._runs.at(self._point):
+                yield
         finally:
             self._point = before
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from compilescope.capture import _torch, _torch_seams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import CodeType
 
     from compilescope.capture.tap import Attempt
+    from compilescope.record import Scalar
 
 ORDINARY = "ordinary"
 STANCE = "stance "
@@ -49,11 +50,12 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class Eager:
-    """Calls of one compiled callable's code that ran no graph of it, under one condition."""
+    """Calls of one compiled callable's code that ran no graph of it, under one condition, and the sweep points."""
 
     code: CodeType
     condition: str
     calls: int
+    points: tuple[Mapping[str, Scalar], ...] = ()
 
 
 class _CountedCall:
@@ -110,6 +112,7 @@ class RunCounter:
         self._called: dict[int, _Slot] = {}
         self._passed_over: dict[int, tuple[CodeType, bool]] = {}
         self._counted: list[tuple[dict[str, Any], str, _CountedGraph]] = []
+        self._eager_at: dict[tuple[int, str], list[Mapping[str, Scalar]]] = {}
         self._installed: _CountedCallback | None = None
 
     def install(self) -> None:
@@ -129,6 +132,26 @@ class RunCounter:
             yield
         finally:
             self.active = before
+
+    @contextlib.contextmanager
+    def at(self, point: Mapping[str, Scalar]) -> Iterator[None]:
+        """Stamp the calls inside that run no graph with a sweep point."""
+        before = self._left()
+        try:
+            yield
+        finally:
+            for key, left in self._left().items():
+                if left > before.get(key, 0):
+                    self._eager_at.setdefault(key, []).append(point)
+
+    def _left(self) -> dict[tuple[int, str], int]:
+        """Return how many calls ran no graph, by the identity of their code and the condition."""
+        # A copy: another thread may be calling something for the first time.
+        return {
+            (id(slot.code), condition): calls - slot.runs[condition] - slot.raised[condition]
+            for slot in tuple(self._called.values())
+            for condition, calls in tuple(slot.calls.items())
+        }
 
     def remove(self) -> None:
         """Stop to count, and put everything back that is still ours."""
@@ -202,11 +225,10 @@ class RunCounter:
         serves any.
         """
         return [
-            Eager(code=slot.code, condition=condition, calls=left)
-            for slot in self._called.values()
-            for condition, calls in slot.calls.items()
+            Eager(slot.code, condition, left, tuple(self._eager_at.get((identity, condition), ())))
+            for (identity, condition), left in self._left().items()
+            if (slot := self._called[identity]) and left > 0
             if not slot.has_graphless_entry or condition in _SERVED_BY_NONE
-            if (left := calls - slot.runs[condition] - slot.raised[condition]) > 0
         ]
 
 

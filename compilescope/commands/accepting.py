@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from compilescope.analysis import rules
 from compilescope.commands.output import check_writable
 from compilescope.errors import CompilescopeError, UsageError
@@ -15,6 +17,7 @@ from compilescope.gate.baseline import (
     Baseline,
     compare,
     entry_of,
+    nearest_version,
     of_programs,
     read,
     rewrite,
@@ -22,6 +25,7 @@ from compilescope.gate.baseline import (
     update,
 )
 from compilescope.gate.making import finding
+from compilescope.record import Judgement
 from compilescope.wording import count, listing
 
 if TYPE_CHECKING:
@@ -51,13 +55,13 @@ class Settled:
 
     Attributes:
         findings: what stands against the run.
+        judgement: what else is to be known of them.
         remarks: sentences for stderr.
-        failures: a sentence if the baseline was to be written and could not be.
     """
 
     findings: tuple[Finding, ...]
+    judgement: Judgement
     remarks: tuple[str, ...] = ()
-    failures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +93,15 @@ class Keeper:
     def settle(self, findings: Sequence[Finding], torch: str) -> Settled:
         """Hold ``findings``, made under a version of torch, against the baseline; write it if that was asked for."""
         if self.path is None:
-            return Settled(tuple(findings))
+            return Settled(tuple(findings), Judgement())
         minor = torch_minor(torch)
         blind = [one for one in findings if entry_of(one) is None]
         if self.writes and not blind:
             try:
                 renewed = rewrite(self.path, lambda now: self._renewed(now, findings, minor))
             except CompilescopeError as error:  # what was recorded must be delivered all the same
-                return Settled(
-                    compare(findings, of_programs(self.baseline.accepted(minor))).new, failures=(str(error),)
-                )
+                compared = compare(findings, of_programs(self.baseline.accepted(minor)))
+                return Settled(compared.new, self._judgement(compared, error=str(error)))
             accepted = of_programs(renewed.accepted(minor))
             told = f"{self.path} now accepts {count(len(accepted), 'finding')} under torch {minor}."
             return self._settled(compare(findings, accepted), (told,))
@@ -106,34 +109,49 @@ class Keeper:
         if self.writes:
             codes = listing(dict.fromkeys(one.rule for one in blind))
             remarks.append(f"{self.path} was not written: {codes} cannot be accepted, fix that first.")
-        if minor not in self.baseline.torch:
-            others = listing(self.baseline.torch) or "no version"
-            remarks.append(
-                f"{self.path} speaks of torch {others} and this is torch {minor}, so it accepts nothing here."
-            )
         compared = compare(findings, of_programs(self.baseline.accepted(minor)))
+        if minor not in self.baseline.torch:
+            return self._of_another_torch(compared, minor, tuple(remarks))
         if compared.accepted:
             remarks.append(f"{count(len(compared.accepted), 'finding')} accepted by {self.path}.")
         if blind:
             # A run that could not be seen whole may have missed what the baseline accepts.
-            return Settled(compared.new, tuple(remarks))
+            return Settled(compared.new, self._judgement(compared), tuple(remarks))
         return self._settled(compared, tuple(remarks))
+
+    def _judgement(self, compared: Comparison, *, error: str | None = None) -> Judgement:
+        return Judgement(baseline=str(self.path), accepted=compared.accepted, error=error)
+
+    def _of_another_torch(self, compared: Comparison, minor: str, remarks: tuple[str, ...]) -> Settled:
+        """Tell the findings that the baseline accepts under another version of torch from those that came with it."""
+        others = listing(self.baseline.torch) or "no version"
+        told = f"{self.path} speaks of torch {others} and this is torch {minor}, so it accepts nothing here."
+        earlier = nearest_version(self.baseline, minor)
+        judgement = self._judgement(compared)
+        if earlier is not None:
+            unchanged = compare(compared.new, of_programs(self.baseline.accepted(earlier))).accepted
+            judgement = structs.replace(judgement, earlier_torch=earlier, unchanged=unchanged)
+            if compared.new:
+                same = f"{len(unchanged)} of {count(len(compared.new), 'finding')}"
+                told += f" Under torch {earlier} it accepts {same}."
+        return Settled(compared.new, judgement, (*remarks, told))
 
     def _renewed(self, now: Baseline, findings: Sequence[Finding], minor: str) -> Baseline:
         return update(now, findings, minor, new_only=self.new_only, before=self.baseline)
 
     def _settled(self, compared: Comparison, remarks: tuple[str, ...]) -> Settled:
         if not compared.fixed:
-            return Settled(compared.new, remarks)
+            return Settled(compared.new, self._judgement(compared), remarks)
         if self.strict:
             stale = (
                 finding(rules.STALE_BASELINE, f"No longer found as often as accepted: {one}") for one in compared.fixed
             )
-            return Settled((*compared.new, *stale), remarks)
+            return Settled((*compared.new, *stale), self._judgement(compared), remarks)
         lines = [f"fixed: {one}" for one in compared.fixed[:_SHOWN]]
         if len(compared.fixed) > _SHOWN:
             lines.append(f"... and {count(len(compared.fixed) - _SHOWN, 'other entry', 'other entries')} fixed.")
-        return Settled(compared.new, (*remarks, *lines, f"To drop what was fixed: {self.command}"))
+        judgement = structs.replace(self._judgement(compared), fixed=tuple(map(str, compared.fixed)))
+        return Settled(compared.new, judgement, (*remarks, *lines, f"To drop what was fixed: {self.command}"))
 
 
 def open_baseline(wish: Wish, config: Config, arguments: tuple[str, ...]) -> Keeper:

@@ -82,8 +82,9 @@ def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (c
     routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=inputs)
     recording, budget = _obtain(source, request, config, budget)
     settled = keeper.settle(judge(recording, budget), recording.meta.torch)
-    recording = msgspec.structs.replace(recording, findings=settled.findings)
-    failures = [*settled.failures, *deliver(recording, routes, saved=request.save_to, verbose=request.verbose)]
+    recording = msgspec.structs.replace(recording, findings=settled.findings, judgement=settled.judgement)
+    unwritten = () if settled.judgement.error is None else (settled.judgement.error,)
+    failures = [*unwritten, *deliver(recording, routes, saved=request.save_to, verbose=request.verbose)]
     say(recording, request, routes)
     for remark in () if request.quiet else (*settled.remarks, *_conclusion(recording, keeper)):
         tell(remark)

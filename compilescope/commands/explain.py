@@ -1,4 +1,4 @@
-"""``compilescope explain``: what a kind of cause, a rule, or a graph break of torch's registry means."""
+"""``compilescope explain``: what a word of a report, a rule, or a graph break of torch's registry means."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from compilescope.analysis.glossary import FAMILIES, WORDS, folded, kind_family, words_called
 from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.rules import RULES
 from compilescope.commands.printing import Command, show
 from compilescope.errors import UsageError
 from compilescope.render.rulebook import rulebook
-from compilescope.wording import guess, listing
+from compilescope.wording import guess
 
 if TYPE_CHECKING:
+    from compilescope.analysis.glossary import Word
     from compilescope.analysis.kinds import Kind
     from compilescope.analysis.rules import Rule
 
@@ -27,41 +29,75 @@ _WIDTH: Final = 100
 _SITE: Final = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 
 
-@click.command(
-    cls=Command, short_help="Explain a kind of cause, a rule such as CS203, or a graph break such as GB0170."
-)
-@click.argument("code", required=False)
+@click.command(cls=Command, short_help="Explain any word of a report, a rule such as CS203, or a graph break of torch.")
+@click.argument("code", nargs=-1)
 @click.option("--rules", is_flag=True, help="Print every rule as markdown; CODE is left out.")
-def explain(code: str | None, *, rules: bool) -> None:
-    """Explain CODE: a kind of recompile cause (zero_one), a rule (CS203), or a graph break of torch (GB0170).
+def explain(code: tuple[str, ...], *, rules: bool) -> None:
+    """Explain CODE: any word that a report prints (zero_one, never_reached, free), a rule (CS203), or a graph break
+    of torch (GB0170). Without CODE, list them all.
 
     \b
     Exit codes: 0  explained
                 2  unknown CODE
-    """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
-    if rules == (code is not None):
+    """  # noqa: D205, D301 (\b is click's mark for a paragraph that is not to be filled)
+    if rules and code:
         msg = "Give a CODE to explain, or --rules."
         raise UsageError(msg)
-    if code is None:
+    if rules:
         show(rulebook())
         return
-    wanted = code.strip()
-    if _BREAK.fullmatch(wanted):
-        show(f"{break_text(wanted.upper())}\n")
-        return
-    rule = RULES.get(wanted.upper()) or next((one for one in RULES.values() if one.name == wanted.casefold()), None)
-    if rule is not None:
-        show(f"{_rule_text(rule)}\n")
-        return
-    kind = KINDS.get(wanted.casefold().replace("-", "_"))
-    if kind is None:
-        near = (
-            guess(wanted, (*KINDS, *RULES))
-            or f" The kinds are {listing(KINDS)}; the rules go from {min(RULES)} to {max(RULES)}."
-        )
-        msg = f"{code!r} is neither a kind of cause, nor a rule, nor a graph-break id such as GB0170.{near}"
+    show(f"{explanation(' '.join(code).strip()) if code else index()}\n")
+
+
+def explanation(code: str) -> str:
+    """Return what ``code`` means, in every sense that it has.
+
+    Raises:
+        UsageError: it is no word of ours.
+    """
+    if _BREAK.fullmatch(code):
+        return break_text(code.upper())
+    parts = [_rule_text(rule) for rule in RULES.values() if folded(code) in {folded(rule.code), folded(rule.name)}]
+    parts += [_kind_text(kind) for kind in KINDS.values() if folded(kind.name) == folded(code)]
+    parts += [_word_text(word) for word in words_called(code)]
+    if kinds := kind_family(code):
+        parts.append(f"{folded(code)} (family of causes)\n\n{_wrapped(', '.join(kinds), start='Kinds:         ')}")
+    if not parts:
+        near = guess(code, _everything()) or " `compilescope explain` lists all that it knows."
+        msg = f"{code!r} is not a word of a report, a rule, or a graph-break id such as GB0170.{near}"
         raise UsageError(msg)
-    show(f"{_kind_text(kind)}\n")
+    return "\n\n".join(parts)
+
+
+def index() -> str:
+    """Return every word that can be explained, by family."""
+    rows: dict[str, list[str]] = {}
+    for kind in KINDS.values():
+        rows.setdefault(kind.family, []).append(kind.name)
+    kinds = (_wrapped(", ".join(names), start=f"  {family:<12}") for family, names in rows.items())
+    families: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    for word in WORDS:
+        families[word.family].append(word.shown or word.name)
+    parts = (
+        "`compilescope explain WORD` tells what a word of a report means, and what helps.",
+        "\n".join(("kind of cause", *kinds)),
+        *(f"{family}\n{_wrapped(', '.join(names), start='  ')}" for family, names in families.items()),
+        "\n".join(("rule", *(f"  {rule.code}  {rule.name}" for rule in RULES.values()))),
+        "graph break of torch's registry\n  its id, such as GB0170",
+    )
+    return "\n\n".join(parts)
+
+
+def _everything() -> tuple[str, ...]:
+    words = (form for word in WORDS for form in word.forms)
+    return (*KINDS, *words, *RULES, *(rule.name for rule in RULES.values()))
+
+
+def _word_text(word: Word) -> str:
+    lines = [f"{word.shown or word.name} ({word.family})", "", _wrapped(word.meaning)]
+    if word.remedy:
+        lines += ["", _wrapped(word.remedy, start="What helps:    ")]
+    return "\n".join(lines)
 
 
 def _rule_text(rule: Rule) -> str:

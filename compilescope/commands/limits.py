@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -10,6 +11,7 @@ from msgspec.structs import fields, replace
 from compilescope.commands.running import read_pairs
 from compilescope.errors import UsageError
 from compilescope.gate.budget import Budget
+from compilescope.gate.places import spelt_as_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,7 +74,7 @@ def budget_from(options: Mapping[str, Any], settings: Budget) -> Budget:
     if options["own"] and budget.max_own_graph_breaks is None:
         msg = "--own does nothing without --max-own-graph-breaks."
         raise UsageError(msg)
-    return budget
+    return replace(budget, own=spelt_as_recorded(budget.own, Path.cwd()))
 
 
 def _by_kind(texts: tuple[str, ...]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from compilescope.record import Recording
 
 
+_NARROWEST: Final = 60
+_WIDEST: Final = 200
 NOTHING: Final[Mapping[Path, str]] = MappingProxyType({})
 
 
@@ -131,4 +134,11 @@ def _deliver_one(recording: Recording, route: Route, *, verbose: bool) -> None:
         write_atomically(route.path, render(recording, route.format, verbose=verbose).encode())
         return
     color = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
-    show(render(recording, route.format, verbose=verbose, color=color), color=color)
+    show(render(recording, route.format, verbose=verbose, color=color, width=_terminal_width()), color=color)
+
+
+def _terminal_width() -> int | None:
+    """Return the columns of the terminal that stdout is, within what reads well; None where it is none."""
+    if not is_terminal(sys.stdout):
+        return None
+    return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)

@@ -82,6 +82,16 @@ def is_closed(stream: TextIO | None) -> bool:
     return stream is None or stream.closed
 
 
+def is_one_place() -> bool:
+    """Whether stdout and stderr are read as one: on a terminal, or in one file or pipe."""
+    if is_terminal(sys.stdout) and is_terminal(sys.stderr):
+        return True
+    try:
+        return os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
+    except (AttributeError, OSError, ValueError):  # closed, or a stand-in without a file
+        return False
+
+
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a person reads ``stream``."""
     return stream is not None and not stream.closed and stream.isatty()

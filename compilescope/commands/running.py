@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,7 +12,7 @@ import click
 
 from compilescope.analysis.summary import alarms, verdict
 from compilescope.commands.model_options import MODEL_OPTIONS, OF_MODELS, ModelRequest, model_options
-from compilescope.commands.printing import is_terminal, tell
+from compilescope.commands.printing import is_one_place, tell
 from compilescope.errors import UsageError
 from compilescope.render.registry import FORMATS
 from compilescope.storage import load
@@ -186,7 +185,7 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
         parity=config.parity if request.parity is None else request.parity,
         arguments=_arguments(request),
         count_runs=config.count_runs if request.count_runs is None else request.count_runs,
-        warn=lambda text: tell(f"warning: {text}"),
+        warn=lambda text: None if _reads_text_beside(request, config) else tell(f"warning: {text}"),
         track=iter if request.quiet else show,
         model=model,
         order_given=request.order is not None,
@@ -203,6 +202,12 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
         raise UsageError(msg)
     with _program_contained():
         return session.record_workloads(source, settings)
+
+
+def _reads_text_beside(request: Request, config: Config) -> bool:
+    """Whether the text report, which repeats the warnings, will stand where they would be read."""
+    bare = "text" in (request.formats or config.format) and request.output in (None, "-")
+    return (bare or "text:-" in request.formats) and is_one_place()
 
 
 @contextlib.contextmanager
@@ -276,13 +281,13 @@ def read_pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
 def say(recording: Recording, request: Request, routes: tuple[Route, ...]) -> None:
     """Say on stderr what nobody may miss, whatever became of stdout: what is wrong, and the counts.
 
-    A person who has the text on the screen has read it there.
+    Whoever has the text before them, on the screen or in the same log, reads it there.
     """
     run = recording.meta.run
-    if run is not None and run.traceback is not None and run.status == "raised":
+    is_read = any(route.path is None and route.format == "text" for route in routes) and is_one_place()
+    if run is not None and run.traceback is not None and run.status == "raised" and not (is_read and request.verbose):
         tell(run.traceback)
-    on_screen = any(route.path is None and route.format == "text" for route in routes)
-    if on_screen and is_terminal(sys.stdout) and is_terminal(sys.stderr):
+    if is_read:
         return
     for alarm in alarms(recording):
         if alarm.wrong:

@@ -93,6 +93,18 @@ def entry_of(finding: Finding) -> str | None:
     return f"{finding.rule} {finding.key}"
 
 
+def nearest_version(baseline: Baseline, minor: str) -> str | None:
+    """Return the version that findings under ``minor`` are best compared with: the newest older one, or the oldest.
+
+    None where the baseline holds ``minor`` itself, or no version.
+    """
+    if minor in baseline.torch or not baseline.torch:
+        return None
+    versions = sorted(baseline.torch, key=_number)
+    older = [version for version in versions if _number(version) < _number(minor)]
+    return older[-1] if older else versions[0]
+
+
 def of_test(finding: Finding, test: str) -> Finding:
     """Return a finding with the name of the test that it was made in, which its entry then carries."""
     if finding.key is None or finding.key.startswith(_TEST):

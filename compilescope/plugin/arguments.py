@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.kinds import KINDS
+from compilescope.gate.places import spelt_as_recorded
 from compilescope.wording import guess
 
 if TYPE_CHECKING:
@@ -65,6 +67,10 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _places(value: object) -> tuple[str, ...]:
+    return spelt_as_recorded(_names(value), Path.cwd())
+
+
 def _kinds(value: object) -> dict[str, int]:
     """Read how many recompiles each kind may cause; a kind that is not named may cause none."""
     limits = dict.fromkeys(KINDS, 0)
@@ -84,7 +90,7 @@ _ALLOWED: Final = {
     "allow_uncompiled": Argument("allow_uncompiled", _names, limits=False),
     "allow_unknown": Argument("allow_unknown", _flag, limits=False),
 }
-_OWN: Final = {"own": Argument("own", _names, limits=False)}
+_OWN: Final = {"own": Argument("own", _places, limits=False)}
 
 ARGUMENTS: Final[Mapping[str, Mapping[str, Argument]]] = MappingProxyType(
     {

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from _pytest.logging import LogCaptureHandler  # it has no public name
 
 from compilescope.errors import CompilescopeError, UsageError
+from compilescope.gate.places import spelt_as_recorded
 from compilescope.plugin import report
 from compilescope.plugin.census import is_ours
 from compilescope.plugin.isolation import isolated, start_over
@@ -145,7 +147,7 @@ def watched(item: pytest.Item) -> Iterator[Watch]:
 
 
 def _claims_of(item: pytest.Item) -> tuple[Claim, ...]:
-    own = tuple(item.config.getini(OWN))
+    own = spelt_as_recorded(item.config.getini(OWN), Path.cwd())
     try:
         return tuple(
             read_mark(mark.name, mark.args, mark.kwargs, own=own)

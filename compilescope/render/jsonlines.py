@@ -37,6 +37,7 @@ def _lines(recording: Recording) -> Iterator[Iterator[bytes]]:
         ("target", recording.targets),
         ("sweep", recording.sweeps),
         ("finding", recording.findings),
+        ("judgement", () if recording.judgement is None else (recording.judgement,)),
     )
     for name, records in parts:
         yield (_line(name, record) for record in records)

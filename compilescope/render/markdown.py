@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.summary import alarms, display_names, gist, validation
 from compilescope.render.grouping import code_reports
+from compilescope.render.judgement import outcome_of, remark_on
 from compilescope.render.markdown_page import Page, bullets, code, preformatted, prose
 from compilescope.render.sweeps import axis_lines, error_lines, parity_line, sweep_title
 from compilescope.render.words import axes_note, kind_of, place, point_text, seconds, values_alone
@@ -16,7 +17,7 @@ from compilescope.wording import count
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from compilescope.record import Compilation, Recording
+    from compilescope.record import Compilation, Finding, Recording
     from compilescope.render.grouping import ChangeGroup, CodeReport
     from compilescope.render.options import Options
 
@@ -59,25 +60,41 @@ class MarkdownRenderer:
 
 
 def _head(page: Page, recording: Recording) -> None:
-    page.add(f"## compilescope\n\n{prose(validation(recording), width=800)}")
+    outcome = outcome_of(recording)
+    if outcome is None:
+        page.add("## compilescope")
+    else:
+        page.add(f"## compilescope: {outcome.word}\n\n**{outcome.word}**: {prose(outcome.details, width=800)}.")
+    page.add(prose(validation(recording), width=800))
     loud = alarms(recording)
     if loud:
         page.add(bullets(f"**{prose(alarm.text)}**" if alarm.wrong else prose(alarm.text) for alarm in loud))
+    for setup in dict.fromkeys(sweep.setup for sweep in recording.sweeps if sweep.setup is not None):
+        page.add(prose(f"Compiled: {setup}.", width=800))
 
 
 def _findings(page: Page, recording: Recording) -> None:
-    if not recording.findings:
+    if recording.findings:
+        page.add("### Findings")
+        rows = (_finding_row(finding, remark_on(finding, recording)) for finding in recording.findings)
+        page.table(("Rule", "What", "Where"), rows, noun="finding", share=8_000)
+    judgement = recording.judgement
+    if judgement is None or judgement.baseline is None:
         return
-    page.add("### Findings")
-    rows = (
-        (
-            code(finding.rule),
-            prose(finding.message, width=200),
-            code(f"{finding.file}:{finding.line or ''}".rstrip(":")) if finding.file else "",
-        )
-        for finding in recording.findings
-    )
-    page.table(("Rule", "What", "Where"), rows, noun="finding", share=8_000)
+    if judgement.accepted:
+        page.add(f"### Accepted by {code(judgement.baseline)}")
+        rows = (_finding_row(finding) for finding in judgement.accepted)
+        page.table(("Rule", "What", "Where"), rows, noun="accepted finding", share=4_000)
+    if judgement.fixed:
+        page.add(f"### Fixed, and still in {code(judgement.baseline)}")
+        rows = ((code(entry),) for entry in judgement.fixed)
+        page.table(("Entry",), rows, noun="fixed entry", share=2_000)
+
+
+def _finding_row(finding: Finding, remark: str = "") -> tuple[str, ...]:
+    note = f" ({prose(remark)})" if remark else ""
+    where = code(f"{finding.file}:{finding.line or ''}".rstrip(":")) if finding.file else ""
+    return (code(finding.rule), prose(finding.message, width=200) + note, where)
 
 
 def _codes(page: Page, recording: Recording) -> None:
@@ -189,7 +206,7 @@ def _targets(page: Page, recording: Recording) -> None:
 def _sweeps(page: Page, recording: Recording) -> None:
     for sweep in recording.sweeps:
         page.add(f"### Sweep of {prose(sweep_title(sweep), width=120)}", name="a sweep")
-        rows = ((code(line.axis), prose(line.values), prose(line.verdict)) for line in axis_lines(sweep))
+        rows = ((code(line.axis), prose(line.values), prose(line.verdict)) for line in axis_lines(recording, sweep))
         page.table(("Axis", "Values", "What was seen"), rows, noun="axis line", share=4_000)
         notes = [*(f"warning: {warning}" for warning in sweep.warnings), *error_lines(sweep), parity_line(sweep)]
         page.add(bullets(prose(note) for note in notes[-8:]), name="notes on a sweep")

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from compilescope.analysis.blame import key
+from compilescope.analysis.fates import distinct, fates_of, has_graph_for_each
 from compilescope.analysis.summary import gist, listed
 from compilescope.render.grouping import failed_points
 from compilescope.render.text_screen import Block, Line, Section, styled
@@ -13,9 +15,10 @@ from compilescope.render.words import plain, point_text
 from compilescope.wording import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from compilescope.record import AxisSummary, Parity, Recording, Scalar, Sweep
+    from compilescope.analysis.fates import Fates
+    from compilescope.record import Parity, Recording, Scalar, Sweep
 
 _VALUES: Final = 6
 _ERRORS: Final = 3
@@ -38,35 +41,52 @@ class AxisLine:
     free: bool
 
 
-def axis_lines(sweep: Sweep) -> tuple[AxisLine, ...]:
+def axis_lines(recording: Recording, sweep: Sweep) -> tuple[AxisLine, ...]:
     """Return a line for every axis."""
     found: list[AxisLine] = []
     for axis, values in sweep.axes.items():
         summary = None if sweep.summary is None else sweep.summary.get(axis)
-        free = summary is not None and summary.free
-        verdict = _unseen(values) if summary is None else _axis_verdict(sweep, axis, summary)
-        found.append(AxisLine(plain(axis), _values(values), plain(verdict), free))
+        fates = fates_of(recording, sweep, axis)
+        said = [*_exceptional(fates), *_axis_verdict(recording, sweep, axis, fates)]
+        free = summary is not None and summary.free and len(said) == 1
+        found.append(AxisLine(plain(axis), _values(values), plain("; ".join(said)), free))
     return tuple(found)
 
 
-def _unseen(values: Sequence[Scalar]) -> str:
-    return "one value only: not varied" if len(set(map(repr, values))) == 1 else "not looked at"
+def _exceptional(fates: Fates) -> Iterator[str]:
+    """Say of the values that did not run in a graph what became of them."""
+    for kind, values in fates.eager.items():
+        yield f"{_values(values)}: ran eagerly ({'limit' if kind == 'recompile_limit' else kind})"
+    for error, values in fates.raised.items():
+        yield f"{_values(values)}: raised {error}"
 
 
-def _axis_verdict(sweep: Sweep, axis: str, summary: AxisSummary) -> str:
-    values = sweep.axes[axis]
-    ran = {repr(point.values.get(axis)) for point in sweep.points if point.status == "ok"}
-    reached = sum(repr(value) in ran for value in values)
-    partly = "" if reached == len(values) else f" (only {reached} of {len(values)} values ran)"
+def _axis_verdict(recording: Recording, sweep: Sweep, axis: str, fates: Fates) -> Iterator[str]:
+    """Say of the other values whether they share graphs; nothing where too few are left to tell."""
+    summary = None if sweep.summary is None else sweep.summary.get(axis)
+    values, exceptional = distinct(sweep.axes[axis]), bool(fates.eager or fates.raised)
+    if len(values) == 1:
+        yield "one value only: not varied"
+        return
+    if summary is None:
+        yield "otherwise not looked at" if exceptional else "not looked at"
+        return
     why = f" ({', '.join(summary.because)})" if summary.because else ""
+    partly = f" (only {len(values) - len(fates.unseen)} of {len(values)} values ran)" if fates.unseen else ""
+    other = "other " if exceptional else ""
+    others = (*fates.ran, *fates.unseen)
+    known = {key(value) for value in others}
+    at = [value for value in summary.compiles_at if key(value) in known]
     if summary.free_except:
-        return f"compiles at {_and(summary.free_except)}{why}; free otherwise{partly}"
-    if not summary.free:
-        at = f"{len(summary.compiles_at)} of {count(len(values), 'value')}: {_values(summary.compiles_at)}"
-        return f"compiles at {at}{why}{partly}"
-    if len(values) < 2:  # noqa: PLR2004 (one value is no variation)
-        return "one value only: not varied"
-    return f"free{partly}"
+        yield f"compiles at {_and(summary.free_except)}{why}; free otherwise{partly}"
+    elif has_graph_for_each(recording, sweep, axis, summary, fates.ran):
+        yield f"every {other}value has its own graph{why}{partly}"
+    elif at:
+        yield f"compiles at {len(at)} of {count(len(others), f'{other}value')}: {_values(at)}{why}{partly}"
+    elif summary.free and (not exceptional or len(fates.ran) > 1):
+        yield f"free{' otherwise' if exceptional else ''}{partly}"
+    elif not exceptional:
+        yield f"not looked at{partly}"
 
 
 def parity_line(sweep: Sweep) -> str:
@@ -124,7 +144,7 @@ def sweeps_section(recording: Recording) -> Section:
     blocks: list[Block] = []
     for sweep in recording.sweeps:
         # What is not free stands first: a screen may end before the last axis.
-        axes = sorted(axis_lines(sweep), key=lambda line: line.free)
+        axes = sorted(axis_lines(recording, sweep), key=lambda line: line.free)
         name = max((len(line.axis) for line in axes), default=0)
         values = max((len(line.values) for line in axes), default=0)
         lines: list[Line] = [styled("  ", (sweep_title(sweep), "bold"))]

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.summary import alarms, totals, verdict
+from compilescope.render.grouping import causes_of
+from compilescope.render.judgement import outcome_of
 from compilescope.render.sweeps import sweeps_section
 from compilescope.render.text_codes import codes_section
 from compilescope.render.text_parts import (
     breaks_section,
     fallbacks_section,
-    findings_section,
+    findings_sections,
     next_line,
     targets_section,
 )
@@ -54,8 +56,10 @@ class TextRenderer:
 
 def _screen(recording: Recording, width: int) -> list[Line]:
     """Tell as much as fits: first with less detail of each thing, then of fewer things."""
-    head, last = _head(recording), next_line(recording, verbose=False)
+    head = _head(recording)
+    helped = any(cause.advice for c in recording.compilations for cause in causes_of(c.recompile))
     for detail in LEVELS:
+        last = next_line(recording, verbose=False, hints_left_out=helped and not detail.advice)
         sections = _sections(recording, detail)
         if sum(section.height + 1 for section in sections) > HEIGHT:
             continue
@@ -64,9 +68,11 @@ def _screen(recording: Recording, width: int) -> list[Line]:
         if len(lines) <= HEIGHT:
             return lines
     # The verdict is given whole; alarms take a row each.
-    *alarmed, said, setting = head
-    head = [*alarmed, *said.rows(width), setting]
-    blanks = len(sections) + len(last)
+    settings = _settings(recording)
+    *alarmed, said = head[: -len(settings)]
+    head = [*alarmed, *said.rows(width), *settings]
+    last = broken(last, width)
+    blanks = len(sections) + bool(last)
     return _joined(head, fit(sections, HEIGHT - len(head) - blanks - len(last)), last)
 
 
@@ -79,7 +85,7 @@ def _everything(recording: Recording) -> list[Line]:
 
 def _sections(recording: Recording, detail: Detail) -> list[Section]:
     sections = (
-        findings_section(recording),
+        *findings_sections(recording, every=detail is EVERYTHING),
         codes_section(recording, detail),
         breaks_section(recording, every=detail is EVERYTHING),
         fallbacks_section(recording, every=detail is EVERYTHING),
@@ -90,22 +96,33 @@ def _sections(recording: Recording, detail: Detail) -> list[Section]:
 
 
 def _head(recording: Recording) -> list[Line]:
-    lines = [
+    alarmed = [
         styled(("!! " if alarm.wrong else "?? ") + alarm.text, style="bold red" if alarm.wrong else "yellow", hang=3)
         for alarm in alarms(recording)
     ]
     counts = totals(recording)
-    sound = not lines and counts.recompiles == counts.breaks == counts.fallbacks == counts.failed == 0
-    lines.append(styled(verdict(recording), style="bold green" if sound else "bold", hang=0))
-    return [*lines, _setting(recording)]
+    sound = not alarmed and counts.recompiles == counts.breaks == counts.fallbacks == counts.failed == 0
+    said = styled(verdict(recording), style="bold green" if sound else "bold", hang=0)
+    return [*_outcome(recording), *alarmed, said, *_settings(recording)]
 
 
-def _setting(recording: Recording) -> Line:
+def _outcome(recording: Recording) -> list[Line]:
+    outcome = outcome_of(recording)
+    if outcome is None:
+        return []
+    style = "bold green" if outcome.passed else "bold red"
+    return [styled((outcome.word, style), f": {outcome.details}", hang=len(outcome.word) + 2)]
+
+
+def _settings(recording: Recording) -> list[Line]:
+    """Return where this ran, and what was compiled how where compilescope did it."""
     meta = recording.meta
     rank = "" if meta.rank is None else f", rank {meta.rank}"
     # The program by its name alone: where it is installed says nothing of what it ran.
     ran = f": {' '.join((meta.argv[0].rpartition('/')[2], *meta.argv[1:]))}" if meta.argv else ""
-    return styled(f"torch {meta.torch}, Python {meta.python}, {meta.device}{rank}{ran}", style="dim")
+    where = f"torch {meta.torch}, Python {meta.python}, {meta.device}{rank}{ran}"
+    said = dict.fromkeys(f"compiled: {sweep.setup}" for sweep in recording.sweeps if sweep.setup is not None)
+    return [styled(where, style="dim"), *(styled(line, style="dim", hang=2) for line in said)]
 
 
 def _joined(head: Sequence[Line], parts: Sequence[Sequence[Line]], last: Sequence[Line]) -> list[Line]:

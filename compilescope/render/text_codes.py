@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.causes import roots_of
 from compilescope.analysis.changes import changes_of, is_shape_only
+from compilescope.analysis.glossary import OUTCOMES
 from compilescope.analysis.summary import display_name, gist, met_limit
 from compilescope.record import Location
 from compilescope.render.grouping import causes_of, code_reports
@@ -39,13 +40,6 @@ _RELATION: Final = 72
 _PATH: Final = 40
 _HEAD: Final = 8
 """Columns of the compile id that stands before a cause."""
-_OUTCOMES: Final = {
-    "skipped": "skipped",
-    "limit": "refused by the limit",
-    "refused": "refused",
-    "failed": "failed",
-    "empty": "with nothing to compile",
-}
 
 
 def codes_section(recording: Recording, detail: Detail) -> Section:
@@ -130,8 +124,8 @@ class _Teller:
     def _advice(self, cause: Failure, pad: str) -> Iterator[Line]:
         if self._detail.advice and cause.advice and cause.advice not in self._given:
             self._given.add(cause.advice)
-            # With little room its beginning must do: explain has the rest.
-            yield styled(pad, (f"hint: {cause.advice}", "green"), hang=len(pad) + 6 if self._detail.where else None)
+            # The half of a hint may say the opposite of the whole.
+            yield styled(pad, (f"hint: {cause.advice}", "green"), hang=len(pad) + 6, whole=True)
 
     def _error(self, group: ErrorGroup, pad: str) -> Iterator[Line]:
         first = group.members[0]
@@ -155,7 +149,7 @@ def _header(report: CodeReport, name: str | None, pad: str, *, mark: bool, full:
     where = Location(file=code.file, line=code.line)
     counted = [
         count(len(report.recompiles), "recompile") if report.recompiles and full else "",
-        *(f"{number} {_OUTCOMES[outcome]}" for outcome, number in sorted(report.outcomes.items())),
+        *(f"{number} {OUTCOMES[outcome]}" for outcome, number in sorted(report.outcomes.items())),
         f"{report.guards} guards" if report.guards else "",
         seconds(report.seconds),
     ]

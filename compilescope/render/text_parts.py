@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.summary import NAMES_SHOWN, display_names, gist, listed
-from compilescope.render.grouping import causes_of
+from compilescope.render.judgement import remark_on
+from compilescope.render.next_steps import next_steps
 from compilescope.render.text_screen import Block, Line, Section, styled
 from compilescope.render.words import clip_path, place, plain
 from compilescope.storage import merge_breaks
 from compilescope.wording import count
 
 if TYPE_CHECKING:
-    from compilescope.record import CodeObject, Fallback, GraphBreak, Recording, Target, TargetStatus
+    from compilescope.record import CodeObject, Fallback, Finding, GraphBreak, Recording, Target, TargetStatus
 
-_EXPLAINED: Final = 2
+_SETTLED: Final = 5
+"""Lines on what is accepted or fixed, on one screen."""
 _PATH: Final = 40
-_REGISTRY_ID: Final = re.compile(r"GB\d+")
 _ALARMING: Final[tuple[TargetStatus, ...]] = ("never_reached", "skipped", "cached")
 """States of a target that an alarm names, the first few of them each."""
 
 
-def findings_section(recording: Recording) -> Section:
-    """Return what rules or a budget hold against the run."""
-    blocks: list[Block] = []
-    for finding in recording.findings:
-        where = "" if finding.file is None else f"  {finding.file}" + (f":{finding.line}" if finding.line else "")
-        blocks.append(Block((styled("  ", (finding.rule, "red"), (where, "dim"), f"  {finding.message}", hang=9),)))
-    return Section("Findings", "finding", tuple(blocks))
+def findings_sections(recording: Recording, *, every: bool) -> tuple[Section, ...]:
+    """Return what rules or a budget hold against the run, what the baseline accepts of it, and what it lost."""
+    found = (_finding(one, "red", remark_on(one, recording)) for one in recording.findings)
+    failing = Section("Findings", "finding", tuple(found))
+    judgement = recording.judgement
+    if judgement is None or judgement.baseline is None:
+        return (failing,)
+    accepted = tuple(_finding(finding, "yellow") for finding in judgement.accepted)
+    fixed = tuple(Block((styled("  ", (entry, "green"), hang=9),)) for entry in judgement.fixed)
+    return (
+        failing,
+        Section(f"Accepted by {judgement.baseline}", "accepted finding", _few(accepted, "accepted", every=every)),
+        Section(f"Fixed, and still in {judgement.baseline}", "fixed finding", _few(fixed, "fixed", every=every)),
+    )
+
+
+def _finding(finding: Finding, color: str, remark: str = "") -> Block:
+    where = "" if finding.file is None else f"  {finding.file}" + (f":{finding.line}" if finding.line else "")
+    note = f"  ({remark})" if remark else ""
+    return Block((styled("  ", (finding.rule, color), (where, "dim"), f"  {finding.message}", (note, "dim"), hang=9),))
+
+
+def _few(blocks: tuple[Block, ...], sort: str, *, every: bool) -> tuple[Block, ...]:
+    """Keep what is settled from taking the screen of what is not."""
+    if every or len(blocks) <= _SETTLED:
+        return blocks
+    more = f"... and {len(blocks) - _SETTLED + 1} more {sort} findings: -v shows all"
+    return (*blocks[: _SETTLED - 1], Block((styled("  ", (more, "yellow")),)))
 
 
 def targets_section(recording: Recording, *, every: bool) -> Section:
@@ -107,15 +127,7 @@ def _fallback(fallback: Fallback, names: dict[str, str], *, full: bool) -> Line:
     )
 
 
-def next_line(recording: Recording, *, verbose: bool) -> tuple[Line, ...]:
+def next_line(recording: Recording, *, verbose: bool, hints_left_out: bool = False) -> tuple[Line, ...]:
     """Return what to do next: one line, or none where there is nothing to look into."""
-    if not recording.compilations and not recording.fallbacks:
-        hint = "Is the compiled callable called, and are TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE unset?"
-        return (styled(("Next: ", "bold"), hint, hang=6),)
-    kinds = Counter(cause.kind for c in recording.recompiles for cause in causes_of(c.recompile) if cause.kind in KINDS)
-    ids = Counter(b.registry_id for b in recording.graph_breaks if _REGISTRY_ID.fullmatch(b.registry_id or ""))
-    codes = [code for code, _ in (*kinds.most_common(_EXPLAINED), *ids.most_common(1))]
-    parts = [f"compilescope explain {code}" for code in codes]
-    if not verbose and recording.compilations:
-        parts.insert(0, "-v for all")
-    return (styled(("Next: ", "bold"), " | ".join(parts), hang=6),) if parts else ()
+    steps = next_steps(recording, verbose=verbose, hints_left_out=hints_left_out)
+    return (styled(("Next: ", "bold"), " | ".join(steps), hang=6, whole=True),) if steps else ()

@@ -65,13 +65,15 @@ class Line:
     Attributes:
         text: what it says.
         hang: columns by which further rows are indented; None for a line that is rather cut than broken.
+        whole: whether it takes as many rows as it needs.
     """
 
     text: Text
     hang: int | None = None
+    whole: bool = False
 
     def rows(self, width: int) -> tuple[Line, ...]:
-        """Return the line broken at words into at most a few rows of ``width`` columns."""
+        """Return the line broken at words into rows of ``width`` columns; a few at most, unless it is given whole."""
         if self.hang is None or self.text.cell_len <= width:
             return (self,)
         console = _console(StringIO(), width=width, color=False)
@@ -79,8 +81,9 @@ class Line:
         rest = self.text[len(first) :]
         rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
         rows = [first, *rest.wrap(console, width - self.hang)]
-        kept = [first, *(Text(" " * self.hang) + row for row in rows[1:_ROWS])]
-        if len(rows) > _ROWS:
+        shown = rows[1:] if self.whole else rows[1:_ROWS]
+        kept = [first, *(Text(" " * self.hang) + row for row in shown)]
+        if len(kept) < len(rows):
             kept[-1].rstrip()
             kept[-1].append(" ...")
         return tuple(Line(row) for row in kept)
@@ -149,13 +152,13 @@ class Section:
         return f"... and {len(hidden)} more {noun}{weighed}: -v shows all"
 
 
-def styled(*parts: str | tuple[str, str], style: str = "", hang: int | None = None) -> Line:
+def styled(*parts: str | tuple[str, str], style: str = "", hang: int | None = None, whole: bool = False) -> Line:
     """Return a line; each part is text, or text and its style. Markup within user text means nothing here."""
     text = Text(style=style)
     for part in parts:
         words, look = (part, "") if isinstance(part, str) else part
         text.append(plain(words), style=look)
-    return Line(text, hang)
+    return Line(text, hang, whole)
 
 
 def broken(lines: Iterable[Line], width: int) -> tuple[Line, ...]:

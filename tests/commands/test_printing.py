@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
+import re
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
-from compilescope.record import Compilation, Meta, Recording
+from compilescope.record import Compilation, Meta, Recording, Run, Sweep
 from compilescope.storage import save
 
 if TYPE_CHECKING:
@@ -111,3 +116,50 @@ def test_stdout_of_an_encoding_that_lacks_a_letter_gives_a_sentence() -> None:
     ended = run("report", "run.json", "--format", "json", PYTHONIOENCODING="latin-1")
     assert ended.returncode == 2
     assert "error: stdout cannot be written: its encoding is latin-1. Set PYTHONIOENCODING=utf-8." in ended.stderr
+
+
+def on_terminal(*arguments: str, columns: int) -> str:
+    """Run on a terminal of a width, and return what is seen there."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (50, columns))
+    env = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}}
+    command = [sys.executable, "-m", "compilescope", *arguments]
+    ended = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):  # what Linux says of a terminal that nobody writes to any more
+        while part := os.read(ours, 1 << 16):
+            seen += part
+    os.close(ours)
+    assert ended.wait(timeout=120) in (0, 2)
+    return re.sub(r"\x1b\[[\d;]*m", "", seen.decode()).replace("\r\n", "\n")
+
+
+@pytest.fixture
+def warned() -> Recording:
+    """A run with much to say of one thing, an alarm and a warning."""
+    sweep = Sweep(workload="w", order="grid", axes={}, points=(), warnings=("word " * 80,))
+    run = Run(status="raised", error="ValueError: bad", traceback="Traceback: bad")
+    compiled = Compilation(id="0/0", code="m.py:f", outcome="compiled", seconds=0.1)
+    meta = msgspec.structs.replace(META, run=run, argv=("compilescope", "argument " * 40))
+    recording = Recording(meta=meta, compilations=(compiled,), sweeps=(sweep,))
+    save(recording, "warned.json")
+    return recording
+
+
+@pytest.mark.parametrize(("columns", "width"), [(40, 60), (137, 137), (500, 200)])
+@pytest.mark.usefixtures("warned")
+def test_report_takes_the_width_of_the_terminal(columns: int, width: int) -> None:
+    lines = on_terminal("report", "warned.json", columns=columns).splitlines()
+    assert max(map(len, lines)) == width
+
+
+@pytest.mark.usefixtures("warned")
+def test_what_is_wrong_is_said_once_where_stdout_and_stderr_are_one() -> None:
+    seen = on_terminal("report", "warned.json", "-v", columns=100)
+    assert seen.count("The workload raised ValueError: bad") == 1
+    assert seen.count("Traceback: bad") == 1
+    assert in_shell("report warned.json -v 2>&1").stdout.count("The workload raised ValueError: bad") == 1
+    apart = in_shell("report warned.json")
+    assert "The workload raised ValueError: bad" in apart.stdout
+    assert "The workload raised ValueError: bad" in apart.stderr

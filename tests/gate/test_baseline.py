@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 
 from compilescope.analysis.rules import RULES
 from compilescope.errors import RecordingError, UsageError
-from compilescope.gate.baseline import Baseline, compare, entry_of, read, rewrite, to_text, torch_minor, update, write
+from compilescope.gate.baseline import (
+    Baseline,
+    compare,
+    entry_of,
+    nearest_version,
+    read,
+    rewrite,
+    to_text,
+    torch_minor,
+    update,
+    write,
+)
 from compilescope.gate.budget import Budget, judge
 from compilescope.record import CodeObject, Finding, Recording
 
@@ -40,6 +51,14 @@ def accepting(*findings: Finding) -> dict[str, int]:
 )
 def test_minor_version(version: str, minor: str) -> None:
     assert torch_minor(version) == minor
+
+
+@pytest.mark.parametrize(
+    ("versions", "nearest"),
+    [(("2.9", "2.11", "2.14"), "2.11"), (("2.14", "2.15"), "2.14"), (("2.12", "2.13"), None), ((), None)],
+)
+def test_version_that_findings_of_another_one_are_compared_with(versions: tuple[str, ...], nearest: str | None) -> None:
+    assert nearest_version(Baseline({version: {} for version in versions}), "2.13") == nearest
 
 
 def test_accepted_findings_are_not_new() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from compilescope.record import AxisSummary, EntryMiss, Failure, Finding, Parity, Recompile, Target
+from compilescope.record import AxisSummary, EntryMiss, Failure, Finding, Judgement, Parity, Recompile, Target
 from compilescope.render.registry import render
 from compilescope.render.text_screen import HEIGHT, WIDTH
 
@@ -228,3 +228,29 @@ def test_each_axis_has_its_line(flux: Recording, summary: AxisSummary, said: str
 
 def test_paths_are_cut_between_folders(faulty: Recording) -> None:
     assert ".../transformers/transformer_flux.py:702" in text(faulty)
+
+
+def test_what_a_baseline_accepts_leaves_room_for_what_it_does_not(clean: Recording) -> None:
+    known = tuple(Finding(rule="CS301", code=None, message=f"break {n}") for n in range(60))
+    judged = msgspec.structs.replace(clean, judgement=Judgement(baseline="b.json", accepted=known))
+    page = text(judged)
+    assert page.startswith("passed: no new findings; 60 accepted\n")
+    assert "... and 56 more accepted findings: -v shows all" in page
+    assert "break 59" not in page
+    assert "break 59" in text(judged, verbose=True)
+
+
+@pytest.mark.parametrize("width", range(60, 201, 20))
+@pytest.mark.parametrize("words", [5, 60])
+def test_hint_is_given_whole_or_not_at_all(limit_hit: Recording, width: int, words: int) -> None:
+    advice = " ".join(f"word{n}" for n in range(words))
+    again = msgspec.json.decode(
+        msgspec.json.encode(limit_hit).replace(b"advice for size", advice.encode()), type=type(limit_hit)
+    )
+    page = flowing(text(again, width=width))
+    assert f"hint: {advice}" in page
+    many = msgspec.json.decode(
+        msgspec.json.encode(limit_hit).replace(b"advice for size", b"word " * 3000), type=type(limit_hit)
+    )
+    assert "hint:" not in text(many, width=width)
+    assert "with what helps" in flowing(text(many, width=width))
