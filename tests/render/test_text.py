@@ -123,6 +123,13 @@ def test_the_fullest_report_tells_breaks_fallbacks_errors_and_parity(faulty: Rec
     assert "recompile_limit = 8" in page
 
 
+@pytest.mark.parametrize("width", [60, 200])
+def test_what_was_compiled_how_stands_in_the_head(flux: Recording, width: int) -> None:
+    sweeps = tuple(msgspec.structs.replace(sweep, setup="57 x Block by torch.compile()") for sweep in flux.sweeps)
+    page = text(msgspec.structs.replace(flux, sweeps=sweeps), width=width)
+    assert "\ncompiled: 57 x Block by torch.compile()\n\n" in page
+
+
 def test_alarms_stand_before_the_verdict(faulty: Recording) -> None:
     lines = text(faulty).splitlines()
     marks = [line[:2] for line in lines[: next(i for i, line in enumerate(lines) if "compilations of" in line)]]
