@@ -281,6 +281,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         compiles: compilations with outcome ``compiled`` of the code objects that the selector matched.
         resumed: the same of their resume functions.
         inlined_into: the code object that a target with status ``inlined`` was traced into.
+        varied: False where every call of it had the same sizes of arguments; None where that is not known.
     """
 
     selector: str
@@ -289,6 +290,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     resumed: int = 0
     codes: tuple[str, ...] = ()
     inlined_into: str | None = None
+    varied: bool | None = None
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True):

@@ -81,8 +81,9 @@ UNKNOWN_TARGET: Final = Rule(
 NOT_VARIED: Final = Rule(
     "CS107",
     "nothing-varied",
-    "Shape-driven recompiles are forbidden, and every sweep ran a single point: no shape could have changed.",
-    "Give an axis two values or more.",
+    "Shape-driven recompiles are forbidden, and every sweep ran a single point, or every call of a marked test's "
+    "target had the same sizes: no shape could have changed.",
+    "Give an axis two values or more; in a test, call the target with other sizes too.",
     limit="no-shape-recompile",
 )
 OWN_UNSEEN: Final = Rule(

@@ -229,6 +229,11 @@ def has_dispatch_mode() -> bool:
     )
 
 
+def has_function_mode() -> bool:
+    """Whether reading an attribute of a tensor would run a torch function mode of the user's."""
+    return torch._C._len_torch_function_stack() > 0
+
+
 def is_own_wrapper(code: CodeType) -> bool:
     """Whether ``code`` is the function that Dynamo lays around what it would not trace by itself."""
     return code.co_name == "inner" and code.co_filename == external_utils.__file__

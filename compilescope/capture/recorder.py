@@ -152,6 +152,7 @@ class Recorder:
             attempts=attempts,
             declined=[one.code for one in declined],
             called=self._runs.called() if self._runs is not None else (),
+            sizes=self._runs.sizes_of_calls() if self._runs is not None else {},
             name=codes.name,
         )
         targets = book.targets()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.capture import _torch, _torch_seams
+from compilescope.capture.call_sizes import CallSizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +41,7 @@ class _Slot:
     runs: dict[str, int] = field(default_factory=lambda: {ORDINARY: 0})
     raised: dict[str, int] = field(default_factory=lambda: {ORDINARY: 0})
     has_graphless_entry: bool = False
+    sizes: CallSizes = field(default_factory=CallSizes)
 
     def enter(self, condition: str) -> None:
         """Count under ``condition`` from now on."""
@@ -88,7 +90,7 @@ class _CallOfCallback:
         # The function that asks is compile_wrapper, whose free variable fn is what was compiled.
         caller = sys._getframe(1)  # noqa: SLF001 (the only way to see the caller)
         if counted.counter.active and caller.f_code.co_name == "compile_wrapper":
-            counted.counter.note_call(caller.f_locals["fn"])
+            counted.counter.note_call(caller.f_locals)
         return counted.original
 
 
@@ -164,8 +166,9 @@ class RunCounter:
                     namespace[name] = counted.graph
             self._counted.clear()
 
-    def note_call(self, called: object) -> None:
-        """Count a call of what a compiled callable was compiled from."""
+    def note_call(self, wrapper: Mapping[str, Any]) -> None:
+        """Count a call of what a compiled callable was compiled from, given the locals of torch's wrapper around it."""
+        called = wrapper["fn"]
         function: Any = _torch.compiled_function(called, self._is_passed_over)
         code = getattr(function, "__code__", None)
         if code is None:
@@ -178,6 +181,11 @@ class RunCounter:
         if condition != slot.condition:
             slot.enter(condition)
         slot.calls[condition] += 1
+        slot.sizes.note(called, wrapper["args"], wrapper["kwargs"])
+
+    def sizes_of_calls(self) -> dict[int, CallSizes]:
+        """Return what is known of the sizes that each code object was called with, by its identity."""
+        return {identity: slot.sizes for identity, slot in self._called.items()}
 
     def _slot(self, code: CodeType) -> _Slot:
         return self._slots.setdefault(id(code), _Slot(code))

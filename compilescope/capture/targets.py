@@ -15,8 +15,9 @@ from compilescope.errors import UsageError
 from compilescope.record import Target, TargetStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from compilescope.capture.call_sizes import CallSizes
     from compilescope.capture.tap import Attempt
 
 
@@ -145,6 +146,7 @@ class TargetBook:
     attempts: Sequence[Attempt]
     declined: Iterable[CodeType]
     called: Iterable[CodeType]
+    sizes: Mapping[int, CallSizes]
     name: Callable[[CodeType], str]
     _declined: tuple[CodeType, ...] = field(init=False)
 
@@ -168,7 +170,14 @@ class TargetBook:
             resumed=sum(a.outcome == "compiled" for a in resumed),
             codes=tuple(dict.fromkeys(self.name(a.code) for a in (*own, *resumed))),
             inlined_into=inlined_into,
+            varied=self._varied(own),
         )
+
+    def _varied(self, own: Sequence[Attempt]) -> bool | None:
+        """Return False where every call of the target had the same sizes; None where that is not known."""
+        known = [(a, self.sizes.get(id(a.code))) for a in own]
+        same = [sizes is not None and sizes.are_the_same(dynamic=bool(a.dynamic)) for a, sizes in known]
+        return False if same and all(same) else None
 
     def _status(self, selector: Selector, own: Sequence[Attempt], *, inlined: bool) -> TargetStatus:
         if any(a.outcome == "compiled" for a in own):

@@ -49,7 +49,7 @@ def rule(recording: Recording, claim: Claim, targets: Sequence[Target]) -> Rulin
     budget = Budget(targets=tuple(target.selector for target in distinct), **claim.limits)
     found = judge(replace(recording, targets=distinct), budget)
     if budget.no_shape_recompile:
-        found = (*found, *_started_over(recording, distinct))
+        found = (*found, *_started_over(recording, distinct), *_not_varied(distinct))
     return Ruling(claim, found)
 
 
@@ -61,6 +61,14 @@ def _started_over(recording: Recording, targets: Sequence[Target]) -> Iterator[F
         if any(one.recompile is None for one in anew):
             message = f"The cache was emptied between two compilations of {target.selector} (reset() or explain())"
             yield finding(rules.NOT_VARIED, f"{message}, so that no recompile could be seen.")
+
+
+def _not_varied(targets: Sequence[Target]) -> Iterator[Finding]:
+    """Yield the targets that were called with one set of sizes alone: no shape could compile them again."""
+    for target in targets:
+        if target.status == "compiled" and target.varied is False:
+            message = f"Every call of {target.selector} had the same sizes, so that no recompile could be seen"
+            yield finding(rules.NOT_VARIED, f"{message}; call it with others too.")
 
 
 def _distinct(targets: Sequence[Target]) -> Iterator[Target]:

@@ -17,7 +17,7 @@ def run(model: TinyDiT, height: int, width: int, text_len: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("text_len", [0, 4, 77])
-@pytest.mark.no_shape_recompile(targets=TransformerBlock)
+@pytest.mark.compile_budget(TransformerBlock, compiles=2)  # one for each class of norm1
 def test_compiled_equals_eager(text_len: int) -> None:
     compiled = regionally_compile(build(), backend="eager", dynamic=True, fullgraph=True)
     torch.testing.assert_close(run(compiled, 32, 32, text_len), run(build(), 32, 32, text_len), rtol=1e-5, atol=1e-5)

@@ -138,7 +138,7 @@ def test_explained_between_the_shapes() -> None:
 
 def test_nothing_is_called_after_freeze(compilescope: Watch) -> None:
     with compilescope.warmup():
-        call(compiled(), 4)
+        call(compiled(), 4, 5)
 
 
 def test_eager_after_freeze(compilescope: Watch) -> None:
@@ -170,6 +170,13 @@ def test_instance_and_method() -> None:
 
 @pytest.mark.no_shape_recompile(targets=scaled)
 def test_function() -> None:
+    compiled_function = torch.compile(scaled, backend="eager", dynamic=True)
+    compiled_function(torch.ones(3))
+    compiled_function(torch.ones(4))
+
+
+@pytest.mark.no_shape_recompile(targets=scaled)
+def test_one_size_alone() -> None:
     torch.compile(scaled, backend="eager", dynamic=True)(torch.ones(3))
 
 
@@ -214,7 +221,7 @@ class TestOfClass:
 class UnitTest(unittest.TestCase):
     @pytest.mark.no_shape_recompile("Block.forward")
     def test_green(self) -> None:
-        call(compiled(), 4)
+        call(compiled(), 4, 5)
 
     @pytest.mark.no_shape_recompile("Block.forward")
     def test_red(self) -> None:
