@@ -83,9 +83,9 @@ def page(recording: Recording) -> str:
 
 def _failing(rulings: Iterable[Ruling]) -> tuple[Finding, ...]:
     """Return the findings that fail a test, each once."""
-    return tuple(dict.fromkeys(one for ruling in rulings if ruling.status == "failed" for one in ruling.findings))
+    return tuple(dict.fromkeys(found for ruling in rulings if ruling.status == "failed" for found in ruling.findings))
 
 
 def findings_of(nodeid: str, rulings: Iterable[Ruling]) -> tuple[Finding, ...]:
     """Return what reports show of a test: the findings that failed it, with its name."""
-    return tuple(replace(one, message=f"{nodeid}: {one.message}") for one in _failing(rulings))
+    return tuple(replace(found, message=f"{nodeid}: {found.message}") for found in _failing(rulings))

@@ -26,7 +26,7 @@ _ALARMING: Final[tuple[TargetStatus, ...]] = ("never_reached", "skipped", "cache
 
 def findings_sections(recording: Recording, *, every: bool, more: str) -> tuple[Section, ...]:
     """Return what rules or a budget hold against the run, what the baseline accepts of it, and what it lost."""
-    found = (_finding(one, "red", remark_on(one, recording)) for one in recording.findings)
+    found = (_finding(finding, "red", remark_on(finding, recording)) for finding in recording.findings)
     failing = Section("Findings", "finding", tuple(found))
     judgement = recording.judgement
     if judgement is None or judgement.baseline is None:
