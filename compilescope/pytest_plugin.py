@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Container, Generator, Iterator
 
     from compilescope.plugin.watch import Watch
 
@@ -86,21 +86,25 @@ def pytest_make_collect_report(
     elif report.passed and type(collector) is pytest.Module:
         # Others than modules of tests are text files, doctests and what plugins collect: nobody marks these. One that
         # was not imported, as --lf passes over files, is not imported for this: asking for `obj` would.
-        hints = [_HINT.format(name=name) for name in _bare_marks(vars(collector).get("_obj"))]
+        # A test that bears a bare mark is told when it runs what its mark lacks.
+        tests = {getattr(node, "originalname", None) or node.name for node in report.result}
+        hints = [_HINT.format(name=name) for name in _bare_marks(vars(collector).get("_obj"), tests)]
         if hints:
             report.outcome = "failed"
             report.longrepr = "\n".join(hints)
     return report
 
 
-def _bare_marks(module: object) -> Iterator[str]:
-    """Yield our marks without arguments that stand on a function or class; no test has a use for one.
+def _bare_marks(module: object, tests: Container[str]) -> Iterator[str]:
+    """Yield our marks without arguments that stand on a function or class that is not a test.
 
     Values are asked for their type alone: a lazy one may raise, or import half a library, for whatever else is asked.
     """
     if type(module) is not ModuleType:
         return
-    for value in tuple(vars(module).values()):
+    for key, value in tuple(vars(module).items()):
+        if key in tests:
+            continue
         if type(value) is FunctionType or issubclass(type(value), type):
             marks = type.__getattribute__(value, "__dict__") if type(value) is not FunctionType else vars(value)
             found = marks.get("pytestmark", ())

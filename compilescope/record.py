@@ -18,13 +18,7 @@ FORMAT: Final = 1
 
 Outcome = Literal["compiled", "skipped", "limit", "failed", "empty", "refused"]
 FallbackKind = Literal[
-    "recompile_limit",
-    "skipped_frame",
-    "user_exception",
-    "backend_error",
-    "unsupported",
-    "stance",
-    "dispatch_mode",
+    "recompile_limit", "skipped_frame", "user_exception", "backend_error", "unsupported", "stance", "dispatch_mode"
 ]
 Use = Literal["branch", "constant", "arithmetic"]
 """What code does with a Python value: asks it in a branch; needs it itself (an index, a range, a text); calculates."""
@@ -34,7 +28,12 @@ Scalar = bool | int | float | str | None
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of somebody's source. ``file`` is relative to the working directory or to site-packages."""
+    """A line of somebody's source.
+
+    Attributes:
+        file, line: ``file`` is relative to site-packages or the working directory, or absolute outside of both.
+        text, function: what stands there and in which function; None where that is not known.
+    """
 
     file: str
     line: int
@@ -47,6 +46,7 @@ class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: ``<file>:<qualname>``, with ``@<line>`` appended where two bodies share both.
+        qualname, file, line: its qualified name, and where it begins; ``file`` is spelt as in :class:`Location`.
         resumes: id of the code object that this resume function continues, or None.
         owner: what a shared wrapper frame ran for: the class of a module, the name of a function, or None.
         resumed_after: for a resume function, where the function that it resumes was broken off. The text is what
@@ -65,7 +65,11 @@ class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """A number that a guard reads and that is another now than when the entry was compiled; ``was`` None if unknown."""
+    """A number that a guard reads and that is another now than when the entry was compiled.
+
+    Attributes:
+        source, was, now: what holds it, and both values; ``was`` is None if unknown.
+    """
 
     source: str
     was: bool | int | float | None
@@ -86,6 +90,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         actual: what the new frame had.
         where: the user's line that made Dynamo put the guard there.
         guard_type: Dynamo's name of the guard class, such as ``TENSOR_MATCH``.
+        kind, advice: the name of the cause, and what helps; None until analysed, ``advice`` where nothing does too.
         part: which part of a compound guard: a tensor property, a global-state field.
         holder: what holds the value: ``local``, ``closure``, ``global``, ``module``, ``object``,
             ``dict``, ``sequence``, ``tensor``, ``ambient``.
@@ -143,6 +148,7 @@ class EntryMiss(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Dynamo's, such as ``0/1``.
+        failing: every guard that failed, those that merely follow from another among them.
         recency: 0 for the entry that served or was made last, 1 for the one before it; None if unknown.
         confirmed: whether torch's own evaluator was asked and agreed: each claimed guard alone is refused, and the
             entry without the claimed guards is accepted. None where it could not be asked.
@@ -206,6 +212,7 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Dynamo's compile id (``0/1``; ``#n`` is appended where a reset made Dynamo reuse one).
+        code, outcome: id of the code object, and what came of the attempt.
         seconds: wall time inside ``_compile``, guard evaluation of this tool excluded.
         point: the sweep point that was being run, or None.
         guards: leaf guards of the new entry; None where no entry came of it.
@@ -240,7 +247,10 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     """One user site where tracing stopped. ``events`` counts how often.
 
     Attributes:
-        file, line: the innermost line outside torch.
+        code: id of the code object whose tracing stopped.
+        file, line, text, function: the innermost line outside torch.
+        kind, registry_id, reason: its sort, its id in torch's registry (``GB0170``), and Dynamo's own words.
+        events, skips_frame: how often tracing stopped there, and whether the whole frame ran eagerly for it.
         torch_where: torch's own line, where tracing stopped inside torch on behalf of that line.
         advice: what helps, if known.
     """
@@ -263,6 +273,7 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
     """A frame, or calls of a compiled callable, that ran outside any compiled graph.
 
     Attributes:
+        code, kind, detail: id of the code object, why it ran so, and that in words.
         calls: how many calls; None where runs were not counted.
         points: the sweep points at which calls ran so, in order; None where runs were not counted.
     """
@@ -278,6 +289,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one thing that the user meant to compile.
 
     Attributes:
+        selector, status: the target as a pattern or qualified name, and what became of it.
+        codes: ids of the code objects that the selector matched, resume functions among them.
         compiles: compilations with outcome ``compiled`` of the code objects that the selector matched.
         resumed: the same of their resume functions.
         inlined_into: the code object that a target with status ``inlined`` was traced into.
@@ -310,7 +323,12 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One assignment of all axes, and what became of running it."""
+    """One assignment of all axes, and what became of running it.
+
+    Attributes:
+        values, status, seconds, error: the value of each axis, how the call ended, how long it took, what it raised.
+        parity: the difference from eager; None where it was not looked at.
+    """
 
     values: dict[str, Scalar]
     status: Literal["ok", "error"]
@@ -339,8 +357,11 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     """An ordered run over points.
 
     Attributes:
-        completed: False where it was interrupted.
-        setup: what was compiled and how, in one line, where compilescope did it and not the program.
+        workload, order, axes: what was swept, in which order, over which values.
+        points, completed: the points that were visited, in order; ``completed`` is False where others were not.
+        summary: what can be said of each axis; an axis of which nothing can be said is left out.
+        warnings: doubts about the sweep.
+        setup: what compilescope itself compiled and how, in one line; None where the program did.
     """
 
     workload: str
@@ -360,6 +381,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         rule: its stable code, such as ``CS203``.
         code: id of the code object that it speaks of, or None.
         message: one sentence or phrase.
+        file, line: where; None where it speaks of no place.
         key: what a baseline knows it by, together with the rule: no line number, absolute path, id or time.
         amount: how many of the same it stands for; a baseline accepts that many and no more.
     """
@@ -413,6 +435,13 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """Where a recording comes from.
 
     Attributes:
+        format, compilescope: version of the JSON format, and of compilescope.
+        torch, python, platform, device: versions of what ran, and on what.
+        rank: of a distributed process (``RANK``); None elsewhere.
+        argv, revision: the command line, and git's commit of the program; None where it is not in git.
+        config: settings of Dynamo when the first compilation began.
+        counts_runs: whether calls and graph runs were counted: without it eager calls were not looked at.
+        run: how the workload ended; None where no command ran it.
         next: commands that would report on the models of a program that compiled nothing.
     """
 
@@ -435,7 +464,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """One run. Build it with :func:`compilescope.observe`; read and write it with :mod:`compilescope.storage`.
 
     Attributes:
-        judgement: what ``check`` made of the findings; None where nobody has judged the run.
+        meta: where it comes from.
+        code_objects, compilations: the functions that were compiled or tried, and every attempt, in order.
+        graph_breaks, fallbacks: where tracing stopped, and what ran outside any graph.
+        targets, sweeps: what became of what was meant to be compiled, and of the sweeps.
+        findings, judgement: what speaks against the run, and what ``check`` made of it; None where nobody judged it.
     """
 
     meta: Meta
@@ -454,10 +487,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             KeyError: there is none.
         """
-        for found in self.code_objects:
-            if found.id == id:
-                return found
-        raise KeyError(id)
+        return {code.id: code for code in self.code_objects}[id]
 
     @property
     def compiled(self) -> tuple[Compilation, ...]:

@@ -14,6 +14,7 @@ the arguments are those of the mark of that name. A target that was not compiled
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from compilescope.errors import UsageError
@@ -21,7 +22,7 @@ from compilescope.plugin.arguments import BROKEN
 from compilescope.plugin.judging import rule
 from compilescope.plugin.marks import read_mark
 from compilescope.plugin.named import target_in
-from compilescope.plugin.report import failure, section
+from compilescope.plugin.report import failure, page
 from compilescope.plugin.watch import Watch
 from compilescope.record import Recording
 from compilescope.wording import listing
@@ -130,7 +131,9 @@ def _claim(mark: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Cl
     if BROKEN in kwargs:
         msg = f"{BROKEN}= is for marks; an assertion that is known to fail goes into a test marked xfail."
         raise TypeError(msg)
-    return read_mark(mark, args, kwargs)
+    claim = read_mark(mark, args, kwargs)
+    # As the user wrote it: the recording came first.
+    return replace(claim, mark=f"assert_{mark}", written=f"..., {claim.written}".removesuffix(", "))
 
 
 def _assert(source: Recording | Recorded, claim: Claim) -> None:
@@ -138,4 +141,4 @@ def _assert(source: Recording | Recorded, claim: Claim) -> None:
     recording = source if isinstance(source, Recording) else source.recording
     ruling = rule(recording, claim, [target_in(recording, target) for target in claim.targets])
     if ruling.findings:
-        raise AssertionError("\n".join([failure([ruling]), "", section(recording)]))
+        raise AssertionError("\n".join([failure([ruling]), "", page(recording)]))

@@ -219,7 +219,7 @@ def test_file_that_is_no_recording(tmp_path: Path, text: str) -> None:
         (["--max-seconds", "nan"], "The limit max-compile-seconds must be 0 or more, not nan."),
         (["--max-recompiles-of", "dtype"], "--max-recompiles-of 'dtype' is not of the form NAME=VALUE."),
         (["--max-recompiles-of", "dtype=x"], "--max-recompiles-of 'dtype=x' needs a whole number"),
-        (["--max-recompiles-of", "dtyp=1"], "'dtyp' is no kind of cause. Did you mean dtype"),
+        (["--max-recompiles-of", "dtyp=1"], "'dtyp' is not a kind of cause. Did you mean dtype"),
         (["--max-own-graph-breaks", "0"], "max-own-graph-breaks needs own"),
         (["--own", "src"], "--own does nothing without --max-own-graph-breaks."),
         (["--update-baseline"], "--update-baseline needs --baseline FILE"),

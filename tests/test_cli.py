@@ -342,6 +342,13 @@ def test_explain_every_word_in_every_sense(run: Cli, word: str) -> None:
     assert [sense.family for sense in senses if f"({sense.family}) {sense.meaning}" not in shown] == []
 
 
+def test_explain_takes_one_thing_at_a_time(run: Cli) -> None:
+    assert "| `failing` |" in run("explain", "--fields").stdout
+    for arguments in (("size", "--rules"), ("size", "--fields"), ("--rules", "--fields")):
+        ended = run("explain", *arguments)
+        assert (ended.exit_code, ended.stderr) == (2, "Error: Give a CODE to explain, --rules, or --fields.\n")
+
+
 def test_explain_family_of_causes(run: Cli) -> None:
     assert "size, zero_one, rank" in run("explain", "shape").stdout
 

@@ -16,6 +16,7 @@ from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.rules import RULES
 from compilescope.commands.printing import Command, show
 from compilescope.errors import UsageError
+from compilescope.render.fieldbook import fieldbook
 from compilescope.render.rulebook import rulebook
 from compilescope.wording import guess
 
@@ -32,7 +33,8 @@ _SITE: Final = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 @click.command(cls=Command, short_help="Explain any word of a report, a rule such as CS203, or a graph break of torch.")
 @click.argument("code", nargs=-1)
 @click.option("--rules", is_flag=True, help="Print every rule as markdown; CODE is left out.")
-def explain(code: tuple[str, ...], *, rules: bool) -> None:
+@click.option("--fields", is_flag=True, help="Print every field of a recording as markdown; CODE is left out.")
+def explain(code: tuple[str, ...], *, rules: bool, fields: bool) -> None:
     """Explain CODE: any word that a report prints (zero_one, never_reached, free), a rule (CS203), or a graph break
     of torch (GB0170). Without CODE, list them all.
 
@@ -40,11 +42,11 @@ def explain(code: tuple[str, ...], *, rules: bool) -> None:
     Exit codes: 0  explained
                 2  unknown CODE
     """  # noqa: D205, D301 (\b is click's mark for a paragraph that is not to be filled)
-    if rules and code:
-        msg = "Give a CODE to explain, or --rules."
+    if bool(code) + rules + fields > 1:
+        msg = "Give a CODE to explain, --rules, or --fields."
         raise UsageError(msg)
-    if rules:
-        show(rulebook())
+    if rules or fields:
+        show(rulebook() if rules else fieldbook())
         return
     show(f"{explanation(' '.join(code).strip()) if code else index()}\n")
 

@@ -14,7 +14,7 @@ from compilescope.gate import sight
 from compilescope.gate.eager import eager_findings
 from compilescope.gate.limits import break_findings, compile_findings, size_findings
 from compilescope.gate.scope import Scope, matches
-from compilescope.wording import guess, listing
+from compilescope.wording import guess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,8 +76,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
                 raise UsageError(msg)
         for kind in self.max_recompiles_by_kind:
             if kind not in KINDS:
-                near = guess(kind, KINDS) or f" The kinds are {listing(KINDS)}."
-                msg = f"{kind!r} is no kind of cause.{near}"
+                near = guess(kind, KINDS) or " `compilescope explain` lists them."
+                msg = f"{kind!r} is not a kind of cause.{near}"
                 raise UsageError(msg)
         if self.max_own_graph_breaks is not None and not self.own:
             msg = "max-own-graph-breaks needs own: the paths of the project's own code, such as src/pkg."

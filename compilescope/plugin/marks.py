@@ -25,16 +25,18 @@ class Claim:
         targets: the things that it speaks of, as the user gave them.
         limits: fields of :class:`compilescope.gate.budget.Budget`.
         broken: why it is known not to hold today, or None.
+        written: its arguments but ``broken``, as the user wrote them.
     """
 
     mark: str
     targets: tuple[object, ...] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
     broken: str | None = None
+    written: str = ""
 
     def __str__(self) -> str:
         """Return what to call it in a sentence."""
-        return f"{self.mark}({', '.join(_name(target) for target in self.targets)})"
+        return f"{self.mark}({self.written})"
 
 
 def read_mark(mark: str, args: tuple[object, ...], kwargs: Mapping[str, object], *, own: tuple[str, ...] = ()) -> Claim:
@@ -49,6 +51,7 @@ def read_mark(mark: str, args: tuple[object, ...], kwargs: Mapping[str, object],
     Raises:
         UsageError: an argument is unknown, missing or not of its sort; the text is one sentence.
     """
+    written = [*map(_name, args), *(f"{name}={_name(value)}" for name, value in kwargs.items() if name != BROKEN)]
     limits = _limits(mark, kwargs)
     if mark == "max_graph_breaks":
         own_alone = "max_own_graph_breaks" if "own" in kwargs else "max_graph_breaks"
@@ -56,12 +59,12 @@ def read_mark(mark: str, args: tuple[object, ...], kwargs: Mapping[str, object],
     targets = _targets(mark, args, kwargs)
     if mark == "no_shape_recompile":
         if not targets:
-            msg = f"no_shape_recompile needs a target: {_SORTS}."
+            msg = f"no_shape_recompile needs a target, as in no_shape_recompile('Block.forward'): {_SORTS}."
             raise UsageError(msg)
         limits["no_shape_recompile"] = True
     if mark == "compile_budget":
         _check_budget(kwargs, limits, own)
-    return Claim(mark, targets, MappingProxyType(limits), _broken(mark, kwargs))
+    return Claim(mark, targets, MappingProxyType(limits), _broken(mark, kwargs), ", ".join(written))
 
 
 def _limits(mark: str, kwargs: Mapping[str, object]) -> dict[str, object]:
@@ -124,7 +127,16 @@ def _broken(mark: str, kwargs: Mapping[str, object]) -> str | None:
     raise UsageError(msg)
 
 
-def _name(target: object) -> str:
-    if isinstance(target, str):
-        return repr(target)
-    return getattr(target, "__qualname__", None) or type(target).__qualname__
+def _name(value: object) -> str:
+    """Return an argument as it was written, as far as its value tells: an instance goes by its class."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_name, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_name, value))}{',' if len(value) == 1 else ''})"
+    if value is None or isinstance(value, str | bool | int | float | dict):
+        return repr(value)
+    named = getattr(value, "__qualname__", None)
+    if isinstance(named, str):
+        # What stands within a function is named there without it.
+        return named.rpartition("<locals>.")[2]
+    return f"{type(value).__name__}(...)"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from compilescope.render.registry import render
+from compilescope.plugin.lead import lead
+from compilescope.render.options import Options
+from compilescope.render.registry import FORMATS
 from compilescope.wording import count
 
 if TYPE_CHECKING:
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
     from compilescope.plugin.judging import Ruling
     from compilescope.record import Finding, Recording
+
+
+EVERYTHING: Final = 2
+"""How often ``-v`` is given to pytest where a report shows all that was recorded."""
 
 
 def failure(rulings: Sequence[Ruling], test: str = "", baseline: Path | None = None) -> str:
@@ -53,13 +59,33 @@ def _place(finding: Finding) -> str:
     return f"  [{finding.file}:{finding.line}]" if finding.line else f"  [{finding.file}]"
 
 
-def section(recording: Recording, test: str | None = None) -> str:
-    """Return one screen on what was recorded, in ``test`` if it was one; the findings themselves stand above it."""
-    meta = recording.meta if test is None else replace(recording.meta, argv=(test,))
-    return render(replace(recording, meta=meta, findings=()), "text")
+def section(recording: Recording, test: str, rulings: Iterable[Ruling], verbosity: int) -> str:
+    """Return what was recorded in a failing test: its first lines say what happened and what to do.
+
+    Args:
+        recording: of the test.
+        test: its node id.
+        rulings: what it claims; none where it failed by itself.
+        verbosity: of pytest; from 2 on all is shown, else one screen.
+    """
+    options = Options(verbose=verbosity >= EVERYTHING, more="-vv", steps=False)
+    found = replace(recording, findings=_failing(rulings))
+    # The findings stand above it.
+    bare = replace(recording, meta=replace(recording.meta, argv=(test,)), findings=())
+    return f"{lead(found, options)}\n{FORMATS['text'].render(bare, options)}"
+
+
+def page(recording: Recording) -> str:
+    """Return one screen on what was recorded, for whoever has the recording in hand."""
+    options = Options(more="render(recording, 'text', verbose=True)")
+    return FORMATS["text"].render(replace(recording, findings=()), options)
+
+
+def _failing(rulings: Iterable[Ruling]) -> tuple[Finding, ...]:
+    """Return the findings that fail a test, each once."""
+    return tuple(dict.fromkeys(found for ruling in rulings if ruling.status == "failed" for found in ruling.findings))
 
 
 def findings_of(nodeid: str, rulings: Iterable[Ruling]) -> tuple[Finding, ...]:
     """Return what reports show of a test: the findings that failed it, with its name."""
-    distinct = dict.fromkeys(one for ruling in rulings if ruling.status == "failed" for one in ruling.findings)
-    return tuple(replace(one, message=f"{nodeid}: {one.message}") for one in distinct)
+    return tuple(replace(found, message=f"{nodeid}: {found.message}") for found in _failing(rulings))

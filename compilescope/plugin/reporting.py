@@ -13,10 +13,11 @@ from compilescope.errors import CompilescopeError, UsageError
 from compilescope.files import write_atomically
 from compilescope.plugin.census import Census, asks_for_all, is_ours
 from compilescope.plugin.ledger import Ledger
-from compilescope.plugin.report import findings_of
+from compilescope.plugin.report import EVERYTHING, findings_of
 from compilescope.plugin.xdist import Handover, Workers, hand_over, is_worker
 from compilescope.pytest_plugin import BASELINE, REPORT, UPDATE
-from compilescope.render.registry import render
+from compilescope.render.options import Options
+from compilescope.render.registry import FORMATS
 from compilescope.storage import merge
 from compilescope.wording import count
 
@@ -119,10 +120,11 @@ class Reporting:
         whole = merge(parts)
         arguments = ("pytest", *map(str, config.invocation_params.args))
         whole = replace(whole, meta=replace(whole.meta, argv=arguments))
-        return [failed for route in self._routes if (failed := self._deliver(whole, route))]
+        every = config.getoption("verbose") >= EVERYTHING
+        return [failed for route in self._routes if (failed := self._deliver(whole, route, every=every))]
 
-    def _deliver(self, recording: Recording, route: Route) -> str | None:
-        text = render(recording, route.format)
+    def _deliver(self, recording: Recording, route: Route, *, every: bool) -> str | None:
+        text = FORMATS[route.format].render(recording, Options(verbose=every, more="-vv"))
         if route.path is None:
             self._shown.append(text)
             return None

@@ -66,7 +66,8 @@ class Runtime:
         if call.when == "call":
             item.stash[_CALLED] = made.passed
         if watch is not None and made.failed and call.when != "teardown":
-            made.sections.append(("compilescope", report.section(watch.recording, item.nodeid)))
+            rulings, verbosity = item.stash.get(_RULINGS, ()), item.config.getoption("verbose")
+            made.sections.append(("compilescope", report.section(watch.recording, item.nodeid, rulings, verbosity)))
         return made
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from compilescope.record import Recording, Run
+    from compilescope.render.options import Options
 
 _CAUSES: Final = 2
 """Kinds of cause that are to be explained."""
@@ -25,17 +26,17 @@ _MISSING: Final = ("ModuleNotFoundError", "ImportError")
 _FALLBACKS: Final = frozenset(word.name for word in WORDS if word.family == FALLBACK)
 
 
-def next_steps(recording: Recording, *, verbose: bool, hints_left_out: bool = False) -> tuple[str, ...]:
+def next_steps(recording: Recording, options: Options, *, hints_left_out: bool = False) -> tuple[str, ...]:
     """Return what to do next, the most pressing first; nothing where there is nothing to look into.
 
     Args:
         recording: what happened.
-        verbose: whether the reader has everything before them already.
+        options: how the reader sees it now.
         hints_left_out: whether there was no room for what helps.
     """
     steps = [*_about_the_run(recording)]
-    if not verbose and recording.compilations:
-        steps.append("-v for all, with what helps" if hints_left_out else "-v for all")
+    if not options.verbose and recording.compilations:
+        steps.append(f"{options.more} for all{', with what helps' if hints_left_out else ''}")
     return (*steps, *(f"compilescope explain {word}" for word in _words(recording)))
 
 
@@ -83,9 +84,9 @@ def _words(recording: Recording) -> list[str]:
     fallbacks = (fallback.kind for fallback in recording.fallbacks if fallback.kind in _FALLBACKS)
     rules = (finding.rule for finding in recording.findings if finding.rule in RULES)
     commonest = (
-        *Counter(rules).most_common(1),
         *Counter(causes).most_common(_CAUSES),
         *Counter(ids).most_common(1),
         *Counter(fallbacks).most_common(1),
+        *Counter(rules).most_common(1),
     )
     return [word for word, _ in commonest if word is not None]

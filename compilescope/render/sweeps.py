@@ -121,7 +121,7 @@ def _badness(parity: Parity) -> tuple[bool, float]:
     return (not math.isfinite(parity.relative_l2), parity.relative_l2)
 
 
-def error_lines(sweep: Sweep) -> tuple[str, ...]:
+def error_lines(sweep: Sweep, more: str = "-v") -> tuple[str, ...]:
     """Return the errors of the points that raised, each with how many and where first."""
     groups = failed_points(sweep)
     lines = [
@@ -129,7 +129,7 @@ def error_lines(sweep: Sweep) -> tuple[str, ...]:
         for error, points in list(groups.items())[:_ERRORS]
     ]
     if len(groups) > _ERRORS:
-        lines.append(f"... and {count(len(groups) - _ERRORS, 'other error')}: -v shows all points")
+        lines.append(f"... and {count(len(groups) - _ERRORS, 'other error')}: {more} shows all points")
     return tuple(lines)
 
 
@@ -139,7 +139,7 @@ def sweep_title(sweep: Sweep) -> str:
     return f"{sweep.workload}, order {sweep.order}, {count(len(sweep.points), 'point')}{cut}"
 
 
-def sweeps_section(recording: Recording) -> Section:
+def sweeps_section(recording: Recording, more: str) -> Section:
     """Return the sweeps, a block each."""
     blocks: list[Block] = []
     for sweep in recording.sweeps:
@@ -154,7 +154,7 @@ def sweeps_section(recording: Recording) -> Section:
             )
             for a in axes
         ]
-        lines += [styled("    ", (error, "red"), hang=6) for error in error_lines(sweep)]
+        lines += [styled("    ", (error, "red"), hang=6) for error in error_lines(sweep, more)]
         lines.append(styled("    ", parity_line(sweep), hang=6))
         lines += [styled("    ", (f"warning: {warning}", "yellow"), hang=6) for warning in sweep.warnings]
         blocks.append(Block(tuple(lines)))

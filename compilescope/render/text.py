@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.summary import alarms, totals, verdict
@@ -50,17 +50,17 @@ class TextRenderer:
     def render(self, recording: Recording, options: Options) -> str:
         """Return the report."""
         width = page_width(options.width)
-        lines = _everything(recording) if options.verbose else _screen(recording, width)
+        lines = _everything(recording, options) if options.verbose else _screen(recording, width, options)
         return printed(lines, width=width, color=options.color, cut=not options.verbose)
 
 
-def _screen(recording: Recording, width: int) -> list[Line]:
+def _screen(recording: Recording, width: int, options: Options) -> list[Line]:
     """Tell as much as fits: first with less detail of each thing, then of fewer things."""
     head = _head(recording)
     helped = any(cause.advice for c in recording.compilations for cause in causes_of(c.recompile))
     for detail in LEVELS:
-        last = next_line(recording, verbose=False, hints_left_out=helped and not detail.advice)
-        sections = _sections(recording, detail)
+        last = next_line(recording, options, hints_left_out=helped and not detail.advice)
+        sections = _sections(recording, replace(detail, more=options.more))
         if sum(section.height + 1 for section in sections) > HEIGHT:
             continue
         parts = [section.broken(width).lines() for section in sections]
@@ -76,23 +76,23 @@ def _screen(recording: Recording, width: int) -> list[Line]:
     return _joined(head, fit(sections, HEIGHT - len(head) - blanks - len(last)), last)
 
 
-def _everything(recording: Recording) -> list[Line]:
+def _everything(recording: Recording, options: Options) -> list[Line]:
     sections = _sections(recording, EVERYTHING)
     extra = [section for section in verbose_sections(recording) if section.blocks]
     parts = [section.lines() for section in (*sections, *extra)]
-    return _joined(_head(recording), parts, next_line(recording, verbose=True))
+    return _joined(_head(recording), parts, next_line(recording, options))
 
 
 def _sections(recording: Recording, detail: Detail) -> list[Section]:
     sections = (
-        *findings_sections(recording, every=detail is EVERYTHING),
+        *findings_sections(recording, every=detail is EVERYTHING, more=detail.more),
         codes_section(recording, detail),
         breaks_section(recording, every=detail is EVERYTHING),
         fallbacks_section(recording, every=detail is EVERYTHING),
         targets_section(recording, every=detail is EVERYTHING),
-        sweeps_section(recording),
+        sweeps_section(recording, detail.more),
     )
-    return [section for section in sections if section.blocks]
+    return [replace(section, more=detail.more) for section in sections if section.blocks]
 
 
 def _head(recording: Recording) -> list[Line]:

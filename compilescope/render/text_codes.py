@@ -68,7 +68,7 @@ class _Teller:
         lines += [line for group in shown for line in self._change(group, pad + "  ")]
         if len(changes) > len(shown):
             more = count(len(changes) - len(shown), "more change")
-            lines.append(styled(pad, (f"  ... {more}: -v shows all", "yellow")))
+            lines.append(styled(pad, (f"  ... {more}: {self._detail.more} shows all", "yellow")))
         lines += [line for group in report.errors[: self._detail.groups] for line in self._error(group, pad + "  ")]
         yield Block(tuple(lines), weight=len(report.recompiles))
         names = resume_names([child.code for child in report.children])

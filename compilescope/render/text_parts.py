@@ -15,6 +15,7 @@ from compilescope.wording import count
 
 if TYPE_CHECKING:
     from compilescope.record import CodeObject, Fallback, Finding, GraphBreak, Recording, Target, TargetStatus
+    from compilescope.render.options import Options
 
 _SETTLED: Final = 5
 """Lines on what is accepted or fixed, on one screen."""
@@ -23,19 +24,21 @@ _ALARMING: Final[tuple[TargetStatus, ...]] = ("never_reached", "skipped", "cache
 """States of a target that an alarm names, the first few of them each."""
 
 
-def findings_sections(recording: Recording, *, every: bool) -> tuple[Section, ...]:
+def findings_sections(recording: Recording, *, every: bool, more: str) -> tuple[Section, ...]:
     """Return what rules or a budget hold against the run, what the baseline accepts of it, and what it lost."""
-    found = (_finding(one, "red", remark_on(one, recording)) for one in recording.findings)
+    found = (_finding(finding, "red", remark_on(finding, recording)) for finding in recording.findings)
     failing = Section("Findings", "finding", tuple(found))
     judgement = recording.judgement
     if judgement is None or judgement.baseline is None:
         return (failing,)
     accepted = tuple(_finding(finding, "yellow") for finding in judgement.accepted)
     fixed = tuple(Block((styled("  ", (entry, "green"), hang=9),)) for entry in judgement.fixed)
+    if not every:
+        accepted, fixed = _few(accepted, "accepted", more), _few(fixed, "fixed", more)
     return (
         failing,
-        Section(f"Accepted by {judgement.baseline}", "accepted finding", _few(accepted, "accepted", every=every)),
-        Section(f"Fixed, and still in {judgement.baseline}", "fixed finding", _few(fixed, "fixed", every=every)),
+        Section(f"Accepted by {judgement.baseline}", "accepted finding", accepted),
+        Section(f"Fixed, and still in {judgement.baseline}", "fixed finding", fixed),
     )
 
 
@@ -45,12 +48,12 @@ def _finding(finding: Finding, color: str, remark: str = "") -> Block:
     return Block((styled("  ", (finding.rule, color), (where, "dim"), f"  {finding.message}", (note, "dim"), hang=9),))
 
 
-def _few(blocks: tuple[Block, ...], sort: str, *, every: bool) -> tuple[Block, ...]:
+def _few(blocks: tuple[Block, ...], sort: str, more: str) -> tuple[Block, ...]:
     """Keep what is settled from taking the screen of what is not."""
-    if every or len(blocks) <= _SETTLED:
+    if len(blocks) <= _SETTLED:
         return blocks
-    more = f"... and {len(blocks) - _SETTLED + 1} more {sort} findings: -v shows all"
-    return (*blocks[: _SETTLED - 1], Block((styled("  ", (more, "yellow")),)))
+    said = f"... and {len(blocks) - _SETTLED + 1} more {sort} findings: {more} shows all"
+    return (*blocks[: _SETTLED - 1], Block((styled("  ", (said, "yellow")),)))
 
 
 def targets_section(recording: Recording, *, every: bool) -> Section:
@@ -127,7 +130,7 @@ def _fallback(fallback: Fallback, names: dict[str, str], *, full: bool) -> Line:
     )
 
 
-def next_line(recording: Recording, *, verbose: bool, hints_left_out: bool = False) -> tuple[Line, ...]:
+def next_line(recording: Recording, options: Options, *, hints_left_out: bool = False) -> tuple[Line, ...]:
     """Return what to do next: one line, or none where there is nothing to look into."""
-    steps = next_steps(recording, verbose=verbose, hints_left_out=hints_left_out)
+    steps = next_steps(recording, options, hints_left_out=hints_left_out) if options.steps else ()
     return (styled(("Next: ", "bold"), " | ".join(steps), hang=6, whole=True),) if steps else ()

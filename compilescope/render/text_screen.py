@@ -36,6 +36,7 @@ class Detail:
         where: whether the user's line is quoted below a cause, or only named beside it.
         alternatives: whether entries that came as near are named.
         advice: whether advice is given.
+        more: what a reader would type to see everything.
     """
 
     pairs: int | None = None
@@ -43,6 +44,7 @@ class Detail:
     where: bool = True
     alternatives: bool = True
     advice: bool = True
+    more: str = "-v"
 
 
 EVERYTHING: Final = Detail()
@@ -112,6 +114,7 @@ class Section:
         blocks: what it shows, most telling first.
         weighed: what the weights of the blocks count, or None.
         appetite: how many lines it takes at a time where sections share a screen.
+        more: what a reader would type to see all of it.
     """
 
     title: str
@@ -119,6 +122,7 @@ class Section:
     blocks: tuple[Block, ...]
     weighed: str | None = None
     appetite: int = 1
+    more: str = "-v"
 
     @property
     def height(self) -> int:
@@ -145,11 +149,11 @@ class Section:
 
     def _missing(self, hidden: Sequence[Block]) -> str:
         if not hidden:
-            return "... and more of it: -v shows all"
+            return f"... and more of it: {self.more} shows all"
         noun = self.noun if len(hidden) == 1 else f"{self.noun}s"
         weight = sum(block.weight for block in hidden)
         weighed = f" with {weight} {self.weighed}{'' if weight == 1 else 's'}" if self.weighed and weight else ""
-        return f"... and {len(hidden)} more {noun}{weighed}: -v shows all"
+        return f"... and {len(hidden)} more {noun}{weighed}: {self.more} shows all"
 
 
 def styled(*parts: str | tuple[str, str], style: str = "", hang: int | None = None, whole: bool = False) -> Line:

@@ -40,7 +40,7 @@ def test_findings_the_run_brought_along_do_not_count() -> None:
         ({"max_relative_l2": float("nan")}, "The limit max-relative-l2 must be 0 or more, not nan."),
         ({"max_compile_seconds": float("inf")}, "The limit max-compile-seconds must be 0 or more, not inf."),
         ({"max_recompiles_by_kind": {"dtype": -1}}, "The limit dtype must be 0 or more, not -1."),
-        ({"max_recompiles_by_kind": {"dtyp": 1}}, "'dtyp' is no kind of cause. Did you mean dtype"),
+        ({"max_recompiles_by_kind": {"dtyp": 1}}, "'dtyp' is not a kind of cause. Did you mean dtype"),
         ({"max_own_graph_breaks": 0}, "max-own-graph-breaks needs own"),
     ],
 )

@@ -52,7 +52,38 @@ def test_mark_sets_limits_of_a_budget(
 def test_targets_by_position_and_by_keyword_are_joined() -> None:
     claim = read_mark("compile_budget", ("a",), {"targets": ["b", function], "compiles": 1})
     assert claim.targets == ("a", "b", function)
-    assert str(claim) == "compile_budget('a', 'b', function)"
+
+
+class Holder:
+    def method(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("mark", "args", "kwargs", "written"),
+    [
+        ("no_shape_recompile", ("Block.forward",), {}, "no_shape_recompile('Block.forward')"),
+        ("no_shape_recompile", (), {"targets": Holder}, "no_shape_recompile(targets=Holder)"),
+        ("no_shape_recompile", (Holder.method,), {"broken": "why"}, "no_shape_recompile(Holder.method)"),
+        ("no_shape_recompile", (Holder(),), {"targets": ("a",)}, "no_shape_recompile(Holder(...), targets=('a',))"),
+        ("max_graph_breaks", (0,), {"own": ["src"]}, "max_graph_breaks(0, own=['src'])"),
+        (
+            "compile_budget",
+            ("a",),
+            {"targets": ["b", function], "kinds": {"size": 1}, "seconds": 1.5, "allow_unknown": True},
+            "compile_budget('a', targets=['b', function], kinds={'size': 1}, seconds=1.5, allow_unknown=True)",
+        ),
+    ],
+)
+def test_mark_is_echoed_as_it_was_written(
+    mark: str, args: tuple[object, ...], kwargs: dict[str, Any], written: str
+) -> None:
+    assert str(read_mark(mark, args, kwargs)) == written
+
+
+def test_class_within_a_function_is_echoed_without_the_function() -> None:
+    class Local: ...
+
+    assert str(read_mark("no_shape_recompile", (Local,), {})) == "no_shape_recompile(Local)"
 
 
 def test_a_kind_that_is_not_named_may_cause_no_recompile() -> None:

@@ -154,6 +154,31 @@ def test_mark_taken_for_a_decorator_of_its_target_is_an_error(pytester: pytest.P
     result.stdout.fnmatch_lines(["*decorator of f. Write @pytest.mark.no_shape_recompile(targets=f), or*"])
 
 
+@pytest.mark.parametrize(
+    ("mark", "says"),
+    [
+        ("no_shape_recompile", "no_shape_recompile needs a target, as in no_shape_recompile('Block.forward'): "),
+        ("no_shape_recompile()", "no_shape_recompile needs a target, as in no_shape_recompile('Block.forward'): "),
+        ("compile_budget()", "compile_budget limits nothing: "),
+        ("max_graph_breaks()", "max_graph_breaks takes one argument, "),
+    ],
+)
+def test_mark_without_arguments_says_what_it_needs(pytester: pytest.Pytester, mark: str, says: str) -> None:
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.mark.{mark}
+        def test_plain(): pass
+
+        @pytest.mark.{mark}
+        class TestOfClass:
+            def test_method(self): pass
+    """)
+    result = pytester.runpytest_inprocess("-p", "no:randomly")
+    result.assert_outcomes(errors=2)
+    assert result.stdout.str().count(f"compilescope: {says}") >= 2
+
+
 def test_marks_of_others_without_arguments_are_no_concern_of_ours(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest

@@ -9,6 +9,7 @@ import pytest
 
 from compilescope.record import Fallback, Finding, Run
 from compilescope.render.next_steps import next_steps
+from compilescope.render.options import Options
 from compilescope.render.registry import render
 
 from .conftest import meta
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def after(recording: Recording, run: Run) -> str:
-    return next_steps(msgspec.structs.replace(recording, meta=meta(run=run)), verbose=False)[0]
+    return next_steps(msgspec.structs.replace(recording, meta=meta(run=run)), Options())[0]
 
 
 def test_script_that_raised(clean: Recording) -> None:
@@ -63,28 +64,28 @@ def test_other_ends(clean: Recording, run: Run, step: str) -> None:
 
 
 def test_script_that_never_calls_what_it_compiles(nothing: Recording) -> None:
-    steps = next_steps(nothing, verbose=False)
+    steps = next_steps(nothing, Options())
     assert steps[0].startswith("call what torch.compile returned, within this run")
     assert "TORCH_COMPILE_DISABLE" in steps[1]
 
 
 def test_workload_that_compiles_nothing(nothing: Recording, flux: Recording) -> None:
     swept = msgspec.structs.replace(nothing, sweeps=flux.sweeps)
-    assert next_steps(swept, verbose=False)[0] == "let what the factory returns call the compiled callable"
+    assert next_steps(swept, Options())[0] == "let what the factory returns call the compiled callable"
 
 
 def test_words_of_the_report_are_explained(clean: Recording, flux: Recording) -> None:
-    assert next_steps(flux, verbose=False)[1:] == ("compilescope explain zero_one", "compilescope explain view_base")
+    assert next_steps(flux, Options())[1:] == ("compilescope explain zero_one", "compilescope explain view_base")
     eager = Fallback(code="f", kind="stance", calls=1, detail="d")
-    assert next_steps(msgspec.structs.replace(clean, fallbacks=(eager,)), verbose=True) == (
+    assert next_steps(msgspec.structs.replace(clean, fallbacks=(eager,)), Options(verbose=True)) == (
         "compilescope explain stance",
     )
     failed = msgspec.structs.replace(clean, findings=(Finding(rule="CS301", code=None, message="m"),))
-    assert next_steps(failed, verbose=True) == ("compilescope explain CS301",)
+    assert next_steps(failed, Options(verbose=True)) == ("compilescope explain CS301",)
 
 
 def test_clean_run_needs_nothing_that_is_not_on_the_page_already(clean: Recording) -> None:
-    assert next_steps(clean, verbose=True) == ()
+    assert next_steps(clean, Options(verbose=True)) == ()
 
 
 def test_hints_that_have_no_room_are_announced(big: Recording) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
+from compilescope.analysis import summary
 from compilescope.commands.explain import explanation
 from compilescope.record import Compilation, SweepPoint
 from compilescope.render.registry import render
@@ -74,6 +77,15 @@ def test_words_in_the_markdown(every: Recording, heading: str, column: str) -> N
 def test_attempts_in_the_markdown(every: Recording) -> None:
     attempts = cells(render(every, "markdown"), "Code objects", "Attempts that failed")
     assert_known({word for cell in attempts for word in re.findall(r"\d+ (\w+)", cell)})
+
+
+def test_reasons_why_a_run_is_not_valid() -> None:
+    """Each stands in a sentence of the markdown, where something is wrong."""
+    calls = (step for step in ast.walk(ast.parse(inspect.getsource(summary))) if isinstance(step, ast.Call))
+    made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Alarm"]
+    harmless = [call for call in made if any(ast.unparse(keyword) == "wrong=False" for keyword in call.keywords)]
+    names = {ast.literal_eval(call.args[0]) for call in made if call not in harmless}
+    assert_known({name.replace("_", " ") for name in names})
 
 
 @pytest.mark.parametrize("name", ALL)
