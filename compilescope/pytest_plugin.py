@@ -8,12 +8,12 @@ nothing at its start: neither torch nor the rest of compilescope. What works is 
 from __future__ import annotations
 
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from compilescope.plugin.watch import Watch
 
@@ -35,6 +35,8 @@ _HINT = (
     "pytest takes @pytest.mark.{name}(f), with one class or function and nothing else, for a decorator of f. "
     "Write @pytest.mark.{name}(targets=f), or name it by a pattern such as 'Block.forward'."
 )
+
+_SORTS_OF_MARKS: Final = {pytest.Mark, pytest.MarkDecorator}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,17 +82,31 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Catch a mark that pytest took for a decorator of its target: the test is not marked, or not there at all."""
     report = yield
+    _hint_at_bare_marks(collector, report)
+    return report
+
+
+def _hint_at_bare_marks(collector: pytest.Collector, report: pytest.CollectReport) -> None:
     if report.failed:
-        hints = [_HINT.format(name=name) for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
-        report.sections += [("compilescope", hint) for hint in hints]
+        names = [name for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
+        report.sections += [("compilescope", hint) for hint in _hints(collector.config, names)]
     elif report.passed and type(collector) is pytest.Module:
         # Others than modules of tests are text files, doctests and what plugins collect: nobody marks these. One that
         # was not imported, as --lf passes over files, is not imported for this: asking for `obj` would.
-        hints = [_HINT.format(name=name) for name in _bare_marks(vars(collector).get("_obj"))]
+        hints = _hints(collector.config, _bare_marks(vars(collector).get("_obj")))
         if hints:
             report.outcome = "failed"
             report.longrepr = "\n".join(hints)
-    return report
+
+
+def _hints(config: pytest.Config, names: Iterable[str]) -> list[str]:
+    """Return what to say of marks that stand on the wrong thing, but of those that the suite has for itself."""
+    names = list(names)
+    if not names:
+        return []
+    from compilescope.plugin.ownership import is_registered_by_suite  # noqa: PLC0415 (see above)
+
+    return [_HINT.format(name=name) for name in names if not is_registered_by_suite(config, name)]
 
 
 def _bare_marks(module: object) -> Iterator[str]:
@@ -105,8 +121,7 @@ def _bare_marks(module: object) -> Iterator[str]:
             marks = type.__getattribute__(value, "__dict__") if type(value) is not FunctionType else vars(value)
             found = marks.get("pytestmark", ())
             for mark in found if type(found) in {list, tuple} else (found,):
-                bare = type(mark) is pytest.Mark or type(mark) is pytest.MarkDecorator
-                if bare and mark.name in MARKS and not mark.args and not mark.kwargs:
+                if type(mark) in _SORTS_OF_MARKS and mark.name in MARKS and not mark.args and not mark.kwargs:
                     yield mark.name
 
 
@@ -115,17 +130,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for tests that are ours, once every hook has added its marks; without one nothing runs during tests."""
     config = session.config
     every = config.getini(ISOLATE)
-    ours = [
+    named = [
         item
         for item in session.items
         if every
         or FIXTURE in (getattr(item, "fixturenames", None) or ())
         or any(mark.name in MARKS for mark in item.iter_markers())
     ]
-    if ours:
-        from compilescope.plugin.session import prepare  # noqa: PLC0415 (see above)
+    if named:
+        from compilescope.plugin import ownership  # noqa: PLC0415 (see above)
 
-        prepare(config, ours)
+        ownership.settle(config, named)
+        ours = [item for item in named if every or ownership.is_ours(item)]
+        if ours:
+            from compilescope.plugin.session import prepare  # noqa: PLC0415 (see above)
+
+            prepare(config, ours)
 
 
 @pytest.fixture
