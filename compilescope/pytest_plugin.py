@@ -3,6 +3,7 @@
 It is loaded by every pytest run of an environment in which compilescope is installed, so it imports
 nothing at its start: neither torch nor the rest of compilescope. What works is in
 :mod:`compilescope.plugin`, and comes where a test is marked, asks for the fixture, or a report is wanted.
+It runs under any pytest, so it keeps to what all of them have; where one is too old, the plugin steps aside.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Final
 
+import pluggy
 import pytest
 
 if TYPE_CHECKING:
@@ -36,7 +38,23 @@ _HINT = (
     "Write @pytest.mark.{name}(targets=f), or name it by a pattern such as 'Block.forward'."
 )
 
-_SORTS_OF_MARKS: Final = {pytest.Mark, pytest.MarkDecorator}
+NEEDS: Final = "pytest 7.2 and pluggy 1.2 or newer"
+_SORTS_OF_MARKS: Final = {type(pytest.mark.skip), type(pytest.mark.skip.mark)}  # older pytests do not name them
+
+
+def _lack() -> str | None:
+    """Return what keeps the plugin from working here, in a sentence."""
+    try:
+        pytest.hookimpl(wrapper=True)
+        pytest.Config.ArgsSource  # noqa: B018 (asks whether it is there)
+    except (AttributeError, TypeError):
+        here = f"here are pytest {pytest.__version__} and pluggy {pluggy.__version__}"
+        return f"compilescope: its pytest plugin needs {NEEDS}, and {here}."
+    return None
+
+
+LACK: Final = _lack()
+"""Why the plugin steps aside, if it does."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,20 +88,23 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, and the report where one is wanted."""
     for name, says in MARKS.items():
         config.addinivalue_line("markers", f"{name}{says}")
-    if config.getoption(REPORT) or config.getoption(BASELINE) or config.getoption(UPDATE):
+    reports = config.getoption(REPORT) or config.getoption(BASELINE) or config.getoption(UPDATE)
+    if LACK and (reports or config.getini(ISOLATE)):
+        raise pytest.UsageError(LACK)
+    if reports:
         from compilescope.plugin.reporting import Reporting  # noqa: PLC0415 (see above)
 
         config.pluginmanager.register(Reporting.plan(config), Reporting.NAME)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+) -> Generator[None, pluggy.Result[pytest.CollectReport], None]:
     """Catch a mark that pytest took for a decorator of its target: the test is not marked, or not there at all."""
-    report = yield
-    _hint_at_bare_marks(collector, report)
-    return report
+    outcome = yield
+    if outcome.excinfo is None:
+        _hint_at_bare_marks(collector, outcome.get_result())
 
 
 def _hint_at_bare_marks(collector: pytest.Collector, report: pytest.CollectReport) -> None:
@@ -143,14 +164,26 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         ownership.settle(config, named)
         ours = [item for item in named if every or ownership.is_ours(item)]
         if ours:
-            from compilescope.plugin.session import prepare  # noqa: PLC0415 (see above)
+            _take(config, ours)
 
-            prepare(config, ours)
+
+def _take(config: pytest.Config, ours: list[pytest.Item]) -> None:
+    """Arrange that tests which are ours are judged, or refused where none can be."""
+    if LACK is None:
+        from compilescope.plugin.session import prepare  # noqa: PLC0415 (see above)
+
+        prepare(config, ours)
+    elif not config.pluginmanager.hasplugin("compilescope-refusal"):
+        from compilescope.plugin.aside import Refusal  # noqa: PLC0415 (see above)
+
+        config.pluginmanager.register(Refusal(LACK), "compilescope-refusal")
 
 
 @pytest.fixture
 def _compilescope_watch(request: pytest.FixtureRequest) -> Iterator[Watch]:
     """Isolate and record the test."""
+    if LACK:
+        raise pytest.fail.Exception(LACK, pytrace=False)
     from compilescope.plugin import session  # noqa: PLC0415 (see above)
 
     yield from session.watched(request.node)

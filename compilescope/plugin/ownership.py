@@ -1,4 +1,7 @@
-"""Which tests are ours: a suite may have a fixture, or marks, of our names for itself."""
+"""Which tests are ours: a suite may have a fixture, or marks, of our names for itself.
+
+It is read under every pytest, those that are too old for the rest of the plugin included.
+"""
 
 from __future__ import annotations
 

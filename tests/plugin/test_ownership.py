@@ -102,7 +102,7 @@ def test_own_fixture_that_asks_for_ours_is_ours(pytester: pytest.Pytester) -> No
         def test_ours(request, compilescope):
             assert compilescope == ["the watch"]
             assert request.config.pluginmanager.hasplugin("compilescope-runtime")
-            assert request.fixturenames[0] == "_compilescope_watch"
+            assert request.node.fixturenames[0] == "_compilescope_watch"
     """)
     run(pytester).assert_outcomes(passed=1)
 
