@@ -30,17 +30,22 @@ class Foreign:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
 
-    def pytest_report_collectionfinish(self) -> str:
-        """Say what is left alone: whoever meant ours would take the silence for a test that held."""
-        return f"compilescope leaves {listing(self.names)} alone: the suite registers that for itself."
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        """Say what is left alone: whoever meant ours would take the silence for a test that held.
+
+        Not where tests are listed alone: programs read such lists.
+        """
+        if not config.getoption("collectonly"):
+            names = listing(self.names)
+            terminalreporter.write_line(f"compilescope leaves {names} alone: the suite registers that for itself.")
 
 
 def settle(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     """Find the marks that are the suite's own: it registers them, and uses none of them as ours."""
-    uses = [mark for item in items for mark in item.iter_markers() if mark.name in MARKS]
-    read_as_ours = {mark.name for mark in uses if _is_read_as_ours(mark)}
-    used = dict.fromkeys(mark.name for mark in uses)
-    names = tuple(name for name in used if name not in read_as_ours and is_registered_by_suite(config, name))
+    registered = [name for name in MARKS if is_registered_by_suite(config, name)]
+    uses = [mark for item in items for mark in item.iter_markers() if mark.name in registered]
+    as_ours = {mark.name for mark in uses if _is_read_as_ours(mark)}
+    names = tuple(dict.fromkeys(mark.name for mark in uses if mark.name not in as_ours))
     if names and not config.pluginmanager.hasplugin(Foreign.NAME):
         config.pluginmanager.register(Foreign(names), Foreign.NAME)
 
@@ -61,6 +66,8 @@ def _is_read_as_ours(mark: pytest.Mark) -> bool:
     try:
         read_mark(mark.name, mark.args, mark.kwargs, own=("any",))
     except UsageError:
+        return False
+    except Exception:  # noqa: BLE001 (what is wrong is named by its repr, which is the suite's own code)
         return False
     return True
 

@@ -66,6 +66,8 @@ MARKS: Mapping[str, str] = {
     "with_another_argument": "@pytest.mark.compile_budget(5)\ndef test_own(request): {untouched}",
     "with_another_keyword": "@pytest.mark.compile_budget(ms=5)\ndef test_own(request): {untouched}",
     "without_arguments": "@pytest.mark.compile_budget\ndef test_own(request): {untouched}",
+    "with_an_object_that_cannot_be_shown": "class Odd(list):\n    def __repr__(self): raise RuntimeError\n"
+    "@pytest.mark.compile_budget(Odd())\ndef test_own(request): {untouched}",
     "of_a_class": "@pytest.mark.compile_budget\nclass TestOwn:\n    def test_own(self, request): {untouched}",
     "of_the_module": "pytestmark = pytest.mark.compile_budget\ndef test_own(request): {untouched}",
     "of_a_helper": "@pytest.mark.compile_budget\ndef helper(): pass\ndef test_own(request): {untouched}",
@@ -119,6 +121,15 @@ def test_mark_that_the_suite_registers_for_itself_is_left_alone(pytester: pytest
     done = run(pytester)
     done.assert_outcomes(passed=len(MARKS))
     assert "compilescope leaves compile_budget alone: the suite registers that for itself." in done.stdout.lines
+
+
+def test_list_of_tests_is_as_without_the_plugin(pytester: pytest.Pytester) -> None:
+    pytester.makeini(INI)
+    pytester.makepyfile("import pytest\n@pytest.mark.compile_budget(5)\ndef test_own(): pass")
+    lists = [
+        run(pytester, "--collect-only", "-qq", *without).stdout.lines for without in ((), ("-p", "no:compilescope"))
+    ]
+    assert lists[0] == lists[1] != []
 
 
 @pytest.mark.parametrize("ini", ["", "[pytest]\nmarkers = compile_budget(n): see Compilescope"])
