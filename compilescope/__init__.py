@@ -6,6 +6,7 @@ an environment loads, must cost nothing where it is not used.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -71,5 +72,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the public names."""
-    return sorted(__all__)
+    """Return the public names that are loaded; to whom completes them at a prompt, all of them.
+
+    Tools such as freezegun ask every loaded module for the value of each name that it lists: that must import nothing.
+    """
+    return sorted(__all__ if hasattr(sys, "ps1") else globals().keys() & set(__all__))

@@ -3,17 +3,19 @@
 It is loaded by every pytest run of an environment in which compilescope is installed, so it imports
 nothing at its start: neither torch nor the rest of compilescope. What works is in
 :mod:`compilescope.plugin`, and comes where a test is marked, asks for the fixture, or a report is wanted.
+It runs under any pytest, so it keeps to what all of them have; where one is too old, the plugin steps aside.
 """
 
 from __future__ import annotations
 
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import pluggy
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator, Iterator
+    from collections.abc import Container, Generator, Iterable, Iterator
 
     from compilescope.plugin.watch import Watch
 
@@ -35,6 +37,24 @@ _HINT = (
     "pytest takes @pytest.mark.{name}(f), with one class or function and nothing else, for a decorator of f. "
     "Write @pytest.mark.{name}(targets=f), or name it by a pattern such as 'Block.forward'."
 )
+
+NEEDS: Final = "pytest 7.2 and pluggy 1.2 or newer"
+_SORTS_OF_MARKS: Final = {type(pytest.mark.skip), type(pytest.mark.skip.mark)}  # older pytests do not name them
+
+
+def _lack() -> str | None:
+    """Return what keeps the plugin from working here, in a sentence."""
+    try:
+        pytest.hookimpl(wrapper=True)
+        pytest.Config.ArgsSource  # noqa: B018 (asks whether it is there)
+    except (AttributeError, TypeError):
+        here = f"here are pytest {pytest.__version__} and pluggy {pluggy.__version__}"
+        return f"compilescope: its pytest plugin needs {NEEDS}, and {here}."
+    return None
+
+
+LACK: Final = _lack()
+"""Why the plugin steps aside, if it does."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,31 +88,48 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, and the report where one is wanted."""
     for name, says in MARKS.items():
         config.addinivalue_line("markers", f"{name}{says}")
-    if config.getoption(REPORT) or config.getoption(BASELINE) or config.getoption(UPDATE):
+    reports = config.getoption(REPORT) or config.getoption(BASELINE) or config.getoption(UPDATE)
+    if LACK and (reports or config.getini(ISOLATE)):
+        raise pytest.UsageError(LACK)
+    if reports:
         from compilescope.plugin.reporting import Reporting  # noqa: PLC0415 (see above)
 
         config.pluginmanager.register(Reporting.plan(config), Reporting.NAME)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+) -> Generator[None, pluggy.Result[pytest.CollectReport], None]:
     """Catch a mark that pytest took for a decorator of its target: the test is not marked, or not there at all."""
-    report = yield
+    outcome = yield
+    if outcome.excinfo is None:
+        _hint_at_bare_marks(collector, outcome.get_result())
+
+
+def _hint_at_bare_marks(collector: pytest.Collector, report: pytest.CollectReport) -> None:
     if report.failed:
-        hints = [_HINT.format(name=name) for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
-        report.sections += [("compilescope", hint) for hint in hints]
+        names = [name for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
+        report.sections += [("compilescope", hint) for hint in _hints(collector.config, names)]
     elif report.passed and type(collector) is pytest.Module:
         # Others than modules of tests are text files, doctests and what plugins collect: nobody marks these. One that
         # was not imported, as --lf passes over files, is not imported for this: asking for `obj` would.
         # A test that bears a bare mark is told when it runs what its mark lacks.
         tests = {getattr(node, "originalname", None) or node.name for node in report.result}
-        hints = [_HINT.format(name=name) for name in _bare_marks(vars(collector).get("_obj"), tests)]
+        hints = _hints(collector.config, _bare_marks(vars(collector).get("_obj"), tests))
         if hints:
             report.outcome = "failed"
             report.longrepr = "\n".join(hints)
-    return report
+
+
+def _hints(config: pytest.Config, names: Iterable[str]) -> list[str]:
+    """Return what to say of marks that stand on the wrong thing, but of those that the suite has for itself."""
+    names = list(names)
+    if not names:
+        return []
+    from compilescope.plugin.ownership import is_registered_by_suite  # noqa: PLC0415 (see above)
+
+    return [_HINT.format(name=name) for name in names if not is_registered_by_suite(config, name)]
 
 
 def _bare_marks(module: object, tests: Container[str]) -> Iterator[str]:
@@ -109,8 +146,7 @@ def _bare_marks(module: object, tests: Container[str]) -> Iterator[str]:
             marks = type.__getattribute__(value, "__dict__") if type(value) is not FunctionType else vars(value)
             found = marks.get("pytestmark", ())
             for mark in found if type(found) in {list, tuple} else (found,):
-                bare = type(mark) is pytest.Mark or type(mark) is pytest.MarkDecorator
-                if bare and mark.name in MARKS and not mark.args and not mark.kwargs:
+                if type(mark) in _SORTS_OF_MARKS and mark.name in MARKS and not mark.args and not mark.kwargs:
                     yield mark.name
 
 
@@ -119,22 +155,39 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for tests that are ours, once every hook has added its marks; without one nothing runs during tests."""
     config = session.config
     every = config.getini(ISOLATE)
-    ours = [
+    named = [
         item
         for item in session.items
         if every
         or FIXTURE in (getattr(item, "fixturenames", None) or ())
         or any(mark.name in MARKS for mark in item.iter_markers())
     ]
-    if ours:
+    if named:
+        from compilescope.plugin import ownership  # noqa: PLC0415 (see above)
+
+        ownership.settle(config, named)
+        ours = [item for item in named if every or ownership.is_ours(item)]
+        if ours:
+            _take(config, ours)
+
+
+def _take(config: pytest.Config, ours: list[pytest.Item]) -> None:
+    """Arrange that tests which are ours are judged, or refused where none can be."""
+    if LACK is None:
         from compilescope.plugin.session import prepare  # noqa: PLC0415 (see above)
 
         prepare(config, ours)
+    elif not config.pluginmanager.hasplugin("compilescope-refusal"):
+        from compilescope.plugin.aside import Refusal  # noqa: PLC0415 (see above)
+
+        config.pluginmanager.register(Refusal(LACK), "compilescope-refusal")
 
 
 @pytest.fixture
 def _compilescope_watch(request: pytest.FixtureRequest) -> Iterator[Watch]:
     """Isolate and record the test."""
+    if LACK:
+        raise pytest.fail.Exception(LACK, pytrace=False)
     from compilescope.plugin import session  # noqa: PLC0415 (see above)
 
     yield from session.watched(request.node)

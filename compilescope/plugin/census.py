@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from compilescope.pytest_plugin import FIXTURE, MARKS
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -37,12 +35,6 @@ class Census(msgspec.Struct):
         self.expected |= other.expected
         self.judged |= other.judged
         self.partial |= other.partial
-
-
-def is_ours(item: pytest.Item) -> bool:
-    """Whether a test is marked or asks for the fixture."""
-    names = getattr(item, "fixturenames", None) or ()
-    return FIXTURE in names or any(mark.name in MARKS for mark in item.iter_markers())
 
 
 def asks_for_all(config: pytest.Config) -> bool:

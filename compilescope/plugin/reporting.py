@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from compilescope.commands.output import plan_routes
 from compilescope.errors import CompilescopeError, UsageError
 from compilescope.files import write_atomically
-from compilescope.plugin.census import Census, asks_for_all, is_ours
+from compilescope.plugin.census import Census, asks_for_all
 from compilescope.plugin.ledger import Ledger
+from compilescope.plugin.ownership import is_ours
 from compilescope.plugin.report import EVERYTHING, findings_of
 from compilescope.plugin.xdist import Handover, Workers, hand_over, is_worker
 from compilescope.pytest_plugin import BASELINE, REPORT, UPDATE

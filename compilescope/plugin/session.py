@@ -14,13 +14,13 @@ from _pytest.logging import LogCaptureHandler  # it has no public name
 from compilescope.errors import CompilescopeError, UsageError
 from compilescope.gate.places import spelt_as_recorded
 from compilescope.plugin import report
-from compilescope.plugin.census import is_ours
 from compilescope.plugin.isolation import isolated, start_over
 from compilescope.plugin.ledger import is_seen_whole
 from compilescope.plugin.marks import read_mark
+from compilescope.plugin.ownership import WATCHING, is_ours, marks_of
 from compilescope.plugin.reporting import Reporting
 from compilescope.plugin.watch import Watch, watching
-from compilescope.pytest_plugin import MARKS, OWN
+from compilescope.pytest_plugin import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -34,7 +34,6 @@ _TRACE: Final = "torch.__trace"
 _RUNTIME: Final = "compilescope-runtime"
 _CALLED: Final = pytest.StashKey[bool]()
 """Set once the test function itself has run and passed: one that was skipped before it, or failed, claims nothing."""
-_WATCHING: Final = "_compilescope_watch"
 _ISOLATING: Final = "_compilescope_isolated"
 
 
@@ -92,7 +91,7 @@ def prepare(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
         watched = is_ours(item)
         if watched and reporting is not None:
             reporting.census.expected.add(item.nodeid)
-        ours = _WATCHING if watched else _ISOLATING
+        ours = WATCHING if watched else _ISOLATING
         # A list of its own: the variants of a parametrised test share theirs.
         item.fixturenames = _inserted(item, [name for name in names if name != ours], ours)  # type: ignore[attr-defined]
 
@@ -150,11 +149,7 @@ def watched(item: pytest.Item) -> Iterator[Watch]:
 def _claims_of(item: pytest.Item) -> tuple[Claim, ...]:
     own = spelt_as_recorded(item.config.getini(OWN), Path.cwd())
     try:
-        return tuple(
-            read_mark(mark.name, mark.args, mark.kwargs, own=own)
-            for mark in reversed(list(item.iter_markers()))
-            if mark.name in MARKS
-        )
+        return tuple(read_mark(mark.name, mark.args, mark.kwargs, own=own) for mark in reversed(marks_of(item)))
     except UsageError as error:
         raise _refusal(error) from None
 
@@ -162,7 +157,7 @@ def _claims_of(item: pytest.Item) -> tuple[Claim, ...]:
 def _check_marks(item: pytest.Item, watch: Watch | None) -> None:
     """Fail a test with a mark that nobody holds it to: one of a sort of its own, or marked while it ran."""
     held = 0 if watch is None else watch.claimed
-    if sum(mark.name in MARKS for mark in item.iter_markers()) != held:
+    if len(marks_of(item)) != held:
         said = "this test has marks that were not seen before it ran; they work on test functions, set at collection."
         raise _refusal(said)
 

@@ -124,6 +124,8 @@ class Way:
 
 PACKAGES: Final = (
     Package("attrs", "26.1.0", ("cloudpickle", "hypothesis", "pympler", "pytest-xdist[psutil]")),
+    # Older than the plugin can use: it has to step aside.
+    Package("cachetools", "5.3.3", ("pluggy<1.2", "pytest-timeout<2.2"), pytest="pytest==6.2.5"),
     Package("click", "8.5.1"),
     Package("idna", "3.20", ("hypothesis",)),
     Package("iniconfig", "2.3.1"),

@@ -58,7 +58,7 @@ class Session:
 def run_pytest(folder: Path, *arguments: str) -> Session:
     """Run pytest in ``folder``, without the plugins that would change the order of tests or write there."""
     (folder / "recorder.py").write_text(RECORDER, encoding="utf-8")
-    plain = ("-p", "no:cacheprovider", "-p", "recorder", "-p", "no:randomly", "-o", "pythonpath=.")
+    plain = ("-p", "no:cacheprovider", "-p", "recorder", "-p", "no:randomly")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plain, *arguments],
         cwd=folder,

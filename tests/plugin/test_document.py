@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from compilescope import pytest_plugin, testing
 from compilescope.plugin.arguments import ARGUMENTS, BROKEN, TARGETS
 from compilescope.plugin.watch import Watch
 
-TEXT = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -60,6 +62,14 @@ def test_options_and_settings(pytestconfig: pytest.Config) -> None:
     pytest_plugin.pytest_addoption(parser)  # type: ignore[arg-type]
     told = {row[0].strip("`").partition("=")[0] for row in (*rows("option "), *rows("setting "))}
     assert told == parser.names
+
+
+def test_least_pytest() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    least = dict(requirement.split(">=") for requirement in project["optional-dependencies"]["pytest"])
+    assert f"pytest {least['pytest']} and pluggy {least['pluggy']} or newer" == pytest_plugin.NEEDS
+    assert f"The plugin needs {pytest_plugin.NEEDS}" in TEXT
+    assert not [requirement for requirement in project["dependencies"] if requirement.startswith(("pytest", "pluggy"))]
 
 
 def test_helpers() -> None:

@@ -49,6 +49,29 @@ def test_loading_the_plugin_loads_no_torch_and_nothing_that_works() -> None:
     assert not any(name.startswith(("compilescope.plugin", "compilescope.capture")) for name in loaded)
 
 
+def test_walking_the_modules_that_the_plugin_loads_imports_nothing() -> None:
+    walk = """
+import sys, pytest
+before = set(sys.modules)
+import compilescope.pytest_plugin
+ours = [sys.modules[name] for name in sys.modules.keys() - before]
+known = set(sys.modules)
+assert ours
+for module in ours:
+    for name in dir(module):
+        getattr(module, name)
+assert sys.modules.keys() == known, sys.modules.keys() - known
+"""
+    assert "compilescope.pytest_plugin" in loaded_by(walk)
+
+
+def test_prompt_completes_every_public_name_and_other_programs_list_what_is_loaded() -> None:
+    listed = "import compilescope, sys; compilescope.Recording; print(dir(compilescope)); sys.ps1 = ''; "
+    told = f"{listed}print(dir(compilescope) == sorted(compilescope.__all__))"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['Recording', '__version__']", "True"]
+
+
 def test_claims_are_read_and_judged_without_torch() -> None:
     assert "torch" not in loaded_by("import compilescope.testing, compilescope.plugin.reporting")
 

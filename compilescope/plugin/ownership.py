@@ -1,0 +1,98 @@
+"""Which tests are ours: a suite may have a fixture, or marks, of our names for itself.
+
+It is read under every pytest, those that are too old for the rest of the plugin included.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from compilescope import pytest_plugin
+from compilescope.errors import UsageError
+from compilescope.plugin.marks import read_mark
+from compilescope.pytest_plugin import FIXTURE, MARKS
+from compilescope.wording import listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pytest
+
+WATCHING: Final = "_compilescope_watch"
+"""The fixture that records a test; ours of the public name asks for it."""
+
+
+class Foreign:
+    """The marks of our names that this suite has for itself. A plugin, where there are any."""
+
+    NAME: ClassVar = "compilescope-foreign-marks"
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        """Say what is left alone: whoever meant ours would take the silence for a test that held.
+
+        Not where tests are listed alone: programs read such lists.
+        """
+        if not config.getoption("collectonly"):
+            names = listing(self.names)
+            terminalreporter.write_line(f"compilescope leaves {names} alone: the suite registers that for itself.")
+
+
+def settle(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Find the marks that are the suite's own: it registers them, and uses none of them as ours."""
+    registered = [name for name in MARKS if is_registered_by_suite(config, name)]
+    uses = [mark for item in items for mark in item.iter_markers() if mark.name in registered]
+    as_ours = {mark.name for mark in uses if _is_read_as_ours(mark)}
+    names = tuple(dict.fromkeys(mark.name for mark in uses if mark.name not in as_ours))
+    if names and not config.pluginmanager.hasplugin(Foreign.NAME):
+        config.pluginmanager.register(Foreign(names), Foreign.NAME)
+
+
+def is_registered_by_suite(config: pytest.Config, name: str) -> bool:
+    """Tell whether the suite registers a mark of our name, in words that do not say that it is ours."""
+    own = f"{name}{MARKS[name]}"
+    lines = [line for line in config.getini("markers") if line != own and _registered(line) == name]
+    return bool(lines) and not any("compilescope" in line.lower() for line in lines)
+
+
+def _registered(line: str) -> str:
+    """Return the name of the mark that a line registers, as pytest reads it."""
+    return line.partition(":")[0].partition("(")[0].strip()
+
+
+def _is_read_as_ours(mark: pytest.Mark) -> bool:
+    try:
+        read_mark(mark.name, mark.args, mark.kwargs, own=("any",))
+    except UsageError:
+        return False
+    except Exception:  # noqa: BLE001 (what is wrong is named by its repr, which is the suite's own code)
+        return False
+    return True
+
+
+def marks_of(item: pytest.Item) -> list[pytest.Mark]:
+    """Return the marks of a test that are ours, the closest first."""
+    foreign: Foreign | None = item.config.pluginmanager.get_plugin(Foreign.NAME)
+    theirs = () if foreign is None else foreign.names
+    return [mark for mark in item.iter_markers() if mark.name in MARKS and mark.name not in theirs]
+
+
+def is_ours(item: pytest.Item) -> bool:
+    """Tell whether a test is marked or asks for the fixture."""
+    return _asks_for_fixture(item) or bool(marks_of(item))
+
+
+def _asks_for_fixture(item: pytest.Item) -> bool:
+    """Tell whether a test gets our fixture: its own of that name, or an argument, may stand before it."""
+    names = getattr(item, "fixturenames", None) or ()
+    if WATCHING in names:
+        return True
+    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get(FIXTURE, ())
+    for definition in reversed(definitions):
+        if getattr(definition.func, "__module__", None) == pytest_plugin.__name__:
+            return True
+        if FIXTURE not in definition.argnames:
+            return False
+    return False
