@@ -428,6 +428,12 @@ def test_workload_passes_as_it_is(check_run: Callable[..., tuple[int, str]]) -> 
     assert check_run(MODEL) == (0, "")
 
 
+@pytest.mark.parametrize("decorator", ["torch.no_grad()", "torch.inference_mode()"])
+def test_forward_without_gradients_passes_as_well(decorator: str, check_run: Callable[..., tuple[int, str]]) -> None:
+    edit = instead("    def forward(self, x):", f"    @{decorator}\n    def forward(self, x):")
+    assert check_run(edit(MODEL)) == (0, "")
+
+
 @pytest.mark.parametrize("name", RUN)
 def test_fault_in_a_workload_turns_it_red(name: str, check_run: Callable[..., tuple[int, str]]) -> None:
     edit, code, words = RUN[name]
@@ -445,6 +451,7 @@ import torch
 compiled = torch.compile(lambda x: x + 1, backend="eager")
 compiled(torch.ones(3))
 """
+LATER = "\ndef later():\n    compiled(torch.ones(4))\n"
 THREAD = "import os, threading\nthread = threading.Thread(target=os._exit, args=(0,))\nthread.start()\nthread.join()\n"
 
 
@@ -455,13 +462,22 @@ THREAD = "import os, threading\nthread = threading.Thread(target=os._exit, args=
         (instead("import sys\n", "import sys\nsys.exit(0)\n"), 1),
         (instead("import sys\n", "import os\nos._exit(0)\n"), 1),
         (instead("import sys\n", THREAD), 2),
+        (lambda text: f"{text}{LATER}import threading\nthreading.Timer(0.3, later).start()\n", 1),
+        (lambda text: f"{text}{LATER}import atexit\natexit.register(later)\n", 1),
     ],
-    ids=["passes as it is", "ends before it compiles", "ends its process", "ends its process from a thread"],
+    ids=[
+        "passes as it is",
+        "ends before it compiles",
+        "ends its process",
+        "ends its process from a thread",
+        "recompiles in a thread that outlives it",
+        "recompiles at its exit",
+    ],
 )
 def test_script_in_a_process_of_its_own(edit: Edit, code: int, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(edit(SCRIPT))
     ended = subprocess.run(
-        [sys.executable, "-m", "compilescope", "check", "script.py"],
+        [sys.executable, "-m", "compilescope", "check", "script.py", "--no-shape-recompile"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -175,6 +175,19 @@ def test_function() -> None:
     compiled_function(torch.ones(4))
 
 
+class WithoutGradients(Block):
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x)
+
+
+@pytest.mark.no_shape_recompile(targets=WithoutGradients)
+def test_forward_without_gradients() -> None:
+    block = WithoutGradients()
+    block.compile(backend="eager", dynamic=True)
+    call(block, 4, 5)
+
+
 @pytest.mark.no_shape_recompile(targets=scaled)
 def test_one_size_alone() -> None:
     torch.compile(scaled, backend="eager", dynamic=True)(torch.ones(3))
