@@ -102,7 +102,10 @@ def test_environment_comes_before_the_table(project: Write) -> None:
         ("budget = {max-compiles = true}", "The budget cannot be read: Expected `int"),
         ("budget = {max-compiles = -1}", "The limit max-compiles must be 0 or more, not -1"),
         ("budget = {max-compile-seconds = nan}", "The limit max-compile-seconds must be 0 or more, not nan"),
-        ("budget = {max-recompiles-by-kind = {modul_type = 1}}", "'modul_type' is no kind .* Did you mean module_type"),
+        (
+            "budget = {max-recompiles-by-kind = {modul_type = 1}}",
+            "'modul_type' is not a kind .* Did you mean module_type",
+        ),
         ("budget = {max-own-graph-breaks = 0}", "max-own-graph-breaks needs own"),
     ],
 )

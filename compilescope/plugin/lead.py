@@ -21,13 +21,18 @@ _ROWS: Final = 3
 """Rows for what helps, so that the five first lines of the section hold what happened, what helps and what is next."""
 _HELPS: Final = "What helps: "
 _NEXT: Final = "Next: "
-_ITSELF: Final = "The test failed by itself, and nothing that it claims was judged."
 
 
-def lead(recording: Recording, options: Options) -> str:
-    """Return the first lines of a section on ``recording``, whose findings are those that failed the test."""
+def lead(recording: Recording, options: Options, otherwise: str) -> str:
+    """Return the first lines of a section.
+
+    Args:
+        recording: of the test, with the findings that failed it.
+        options: how the section is shown.
+        otherwise: what happened where there are none.
+    """
     finding = next(iter(recording.findings), None)
-    happened = _ITSELF if finding is None else clip(plain(finding.message), WIDTH)
+    happened = clip(plain(otherwise if finding is None else finding.message), WIDTH)
     helps = [] if finding is None else _what_helps(finding, recording)
     return "\n".join([happened, *helps, *_next(next_steps(recording, options)), ""])
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from compilescope.record import Finding, Recording
 
 
+_BY_ITSELF: Final = "The test failed by itself, and nothing that it claims was judged."
 EVERYTHING: Final = 2
 """How often ``-v`` is given to pytest where a report shows all that was recorded."""
 
@@ -34,12 +35,16 @@ def failure(rulings: Sequence[Ruling], test: str = "", baseline: Path | None = N
     """
     findings = list(dict.fromkeys(one for ruling in rulings for one in ruling.findings))
     more = f" (1 of {count(len(findings), 'finding')})" if len(findings) > 1 else ""
-    first = f"{findings[0].message}{more}" if findings else f"{rulings[0].claim} holds now; drop its broken=."
+    first = f"{findings[0].message}{more}" if findings else _held(rulings[0])
     lines = [f"compilescope: {first}", *(line for ruling in rulings for line in _told(ruling))]
     if baseline is not None and findings and all(one.key is not None for one in findings):
         options = (f"--compilescope-baseline={baseline}", "--compilescope-update-baseline")
         lines.append(f"  To accept this: {shlex.join(('pytest', *options, test))}")
     return "\n".join(lines)
+
+
+def _held(ruling: Ruling) -> str:
+    return f"{ruling.claim} holds now; drop its broken=."
 
 
 def _told(ruling: Ruling) -> Iterator[str]:
@@ -69,10 +74,12 @@ def section(recording: Recording, test: str, rulings: Iterable[Ruling], verbosit
         verbosity: of pytest; from 2 on all is shown, else one screen.
     """
     options = Options(verbose=verbosity >= EVERYTHING, more="-vv", steps=False)
-    found = replace(recording, findings=_failing(rulings))
+    judged = tuple(rulings)
+    found = replace(recording, findings=_failing(judged))
+    held = next((_held(ruling) for ruling in judged if ruling.status == "fixed"), _BY_ITSELF)
     # The findings stand above it.
     bare = replace(recording, meta=replace(recording.meta, argv=(test,)), findings=())
-    return f"{lead(found, options)}\n{FORMATS['text'].render(bare, options)}"
+    return f"{lead(found, options, held)}\n{FORMATS['text'].render(bare, options)}"
 
 
 def page(recording: Recording) -> str:

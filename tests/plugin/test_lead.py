@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from compilescope.plugin.judging import Ruling
 from compilescope.plugin.lead import lead
+from compilescope.plugin.marks import read_mark
 from compilescope.plugin.report import section
 from compilescope.record import (
     CodeObject,
@@ -54,7 +56,7 @@ def recording(
 
 
 def lines(made: Recording) -> list[str]:
-    return lead(made, Options(more="-vv")).splitlines()
+    return lead(made, Options(more="-vv"), "It failed.").splitlines()
 
 
 def test_what_happened_what_helps_and_what_is_next() -> None:
@@ -94,12 +96,13 @@ def test_finding_without_a_cause_is_helped_by_its_rule() -> None:
     assert lines(recording(found=unseen))[1].startswith("What helps: Compare its name with the code objects")
 
 
-def test_test_that_failed_by_itself() -> None:
+def test_test_without_findings() -> None:
     compiled = Compilation(id="0/0", code=BLOCK.id, outcome="compiled", seconds=0.1)
-    assert lines(recording(compiled, found=None)) == [
-        "The test failed by itself, and nothing that it claims was judged.",
-        "Next: -vv for all",
-    ]
+    made = recording(compiled, found=None)
+    assert lines(made) == ["It failed.", "Next: -vv for all"]
+    assert section(made, "t.py::t", (), 0).startswith("The test failed by itself, and nothing that it claims")
+    mended = Ruling(read_mark("max_graph_breaks", (0,), {"broken": "why"}), ())
+    assert section(made, "t.py::t", (mended,), 0).startswith("max_graph_breaks(0) holds now; drop its broken=.\n")
 
 
 def test_no_step_is_cut_in_half() -> None:
