@@ -282,6 +282,19 @@ def test_among_equals_the_one_off_by_shape_wins_and_then_the_newest() -> None:
     assert recompile(e0=[size()], e1=[size(expected="5")], e2=[dtype]).closest == "e1"
 
 
+def test_among_equals_the_one_that_was_used_last_wins_whichever_was_compiled_last() -> None:
+    def closest(*recencies: int | None) -> str | None:
+        entries = (
+            EntryMiss(id=f"e{place}", failing=(size(expected=str(place + 10)),), recency=recency)
+            for place, recency in enumerate(recencies)
+        )
+        return explain_recompile(Recompile(entries=tuple(entries))).closest
+
+    assert closest(0, 1, 2) == "e0"
+    assert closest(2, 0, 1) == "e1"
+    assert closest(None, None, None) == "e2"
+
+
 def test_other_entries_off_by_one_change_are_alternatives_once_if_torch_confirms_it() -> None:
     dtype = failure("TENSOR_MATCH", "x.dtype", part="dtype")
     found = recompile(e0=[size()], e1=[dtype], e2=[dtype], e3=[dtype, value("int", "int", source="n")])

@@ -204,6 +204,15 @@ def test_operators_are_those_of_the_largest_graph_of_each_code_object() -> None:
     assert "12 operators, at least 13 expected" in found.message
 
 
+@pytest.mark.parametrize("operators", [(6, 9, 4), (9, 6, 4), (4, 6, 9)])
+def test_largest_graph_counts_whenever_it_was_compiled(operators: tuple[int, ...]) -> None:
+    made = [compiled("0/0", operators=operators[0])]
+    made += [compiled(f"0/{place}", BLOCK, NORM, operators=more) for place, more in enumerate(operators[1:], start=1)]
+    recording = sound(compilations=tuple(made), targets=(target(compiles=3),))
+    assert rules(recording, Budget(min_operators=9)) == []
+    assert only(recording, Budget(min_operators=10)).amount == 1
+
+
 def test_time_is_gated_only_on_demand_and_never_in_a_baseline() -> None:
     assert rules(sound(), Budget(max_compile_seconds=1.0)) == []
     found = only(sound(), Budget(max_compile_seconds=0.9))

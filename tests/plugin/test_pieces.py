@@ -16,6 +16,7 @@ from compilescope.plugin.judging import Frozen, rule, rule_frozen
 from compilescope.plugin.ledger import Ledger
 from compilescope.plugin.marks import read_mark
 from compilescope.plugin.named import target_in
+from compilescope.plugin.watch import Watch
 from compilescope.plugin.xdist import Handover, Workers, hand_over
 from compilescope.record import (
     CodeObject,
@@ -92,6 +93,23 @@ def ruling(made: Recording, target: Target = REACHED, **kwargs: Any) -> Ruling:
 )
 def test_status_of_a_ruling(made: Recording, target: Target, broken: str | None, status: str) -> None:
     assert ruling(made, target, broken=broken).status == status
+
+
+def test_broken_excuses_no_claim_of_which_a_part_was_not_seen() -> None:
+    anew = recording(*TWICE.compilations, compilation("0/0#2"))
+    judged = ruling(anew, broken="why")
+    assert [one.rule for one in judged.findings] == ["CS203", "CS107"]
+    assert judged.status == "failed"
+
+
+def test_each_mark_is_held_to_its_own_targets() -> None:
+    kept, also = replace(REACHED, compiles=1), replace(REACHED, selector="also", compiles=1)
+    made = recording(compilation("0/0"), targets=(kept, also, replace(MISSED, selector="missed")))
+    marks = (("Block.forward", "also"), ("missed",))
+    scope: Any = SimpleNamespace(recording=made)
+    watch = Watch(scope, [read_mark("no_shape_recompile", targets, {}) for targets in marks])
+    assert watch.claimed == 2
+    assert [[one.rule for one in judged.findings] for judged in watch.rulings()] == [[], ["CS102"]]
 
 
 def test_two_targets_of_one_name_are_both_asked_for() -> None:
@@ -221,6 +239,26 @@ def test_ledger_keeps_what_another_session_has_accepted_meanwhile(tmp_path: Path
         "2.13": {"CS301 print": 1, ENTRY: 1},
         "2.14": {"CS301 print": 2},
     }
+
+
+def test_ledger_keeps_the_most_that_any_worker_has_met(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    ledger = Ledger.open(path, updating=True)
+    for amount in (1, 3, 2):
+        ledger.note({"2.13": {ENTRY: amount}}, {"2.13": {ENTRY: amount}})
+    ledger.write()
+    assert baseline.read(path).torch == {"2.13": {ENTRY: 3}}
+    later = Ledger(path, baseline.read(path), updating=False, met=ledger.met)
+    assert later.stale() == ()
+
+
+def test_ledger_lowers_nothing_that_was_accepted_more_often(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    baseline.write(baseline.Baseline({"2.13": {ENTRY: 3}}), path)
+    ledger = Ledger.open(path, updating=True)
+    ledger.hold(TEST, [ruling(TWICE)], META.torch)
+    assert ledger.write() == f"{path}: 0 entries accepted anew."
+    assert baseline.read(path).torch == {"2.13": {ENTRY: 3}}
 
 
 def test_ledger_tells_what_is_accepted_more_often_than_met(tmp_path: Path) -> None:
