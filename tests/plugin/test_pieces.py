@@ -147,6 +147,18 @@ def test_whatever_runs_eagerly_after_a_freeze_counts(kind: FallbackKind, code: s
     assert "ran eagerly after freeze(), 3 calls" in found.message
 
 
+def test_what_runs_eagerly_for_the_first_time_after_a_freeze_counts_though_its_calls_were_not_counted() -> None:
+    inside = Fallback(code=OTHER.id, kind="unsupported", calls=None, detail="")
+    warm = recording(compilation("0/0"))
+    after = replace(warm, fallbacks=(inside,))
+    (found,) = rule_frozen(after, Frozen(warm, 1), 2).findings
+    assert (found.rule, found.message) == (
+        "CS401",
+        "other ran eagerly after freeze(), calls were not counted (unsupported)",
+    )
+    assert rule_frozen(after, Frozen(after, 1), 2).status == "held"
+
+
 def test_freeze_asks_that_something_compiled_is_called() -> None:
     made = recording(compilation("0/0"))
     assert [one.rule for one in rule_frozen(made, frozen(made, 1), 1).findings] == ["CS101"]
