@@ -110,6 +110,11 @@ def compiles(
     return AxisSummary(free=False, compiles_at=values, because=because, free_except=free_except)
 
 
+def corners(story: Story) -> Sweep:
+    """Return the sweep that visited the first point and the last alone: between them every axis moved."""
+    return msgspec.structs.replace(story.sweep, points=(story.sweep.points[0], story.sweep.points[-1]))
+
+
 def test_axis_is_free_where_only_the_first_point_compiled() -> None:
     assert Story({"n": (3, 5, 7)}).compiled(0).summary == {"n": FREE}
 
@@ -205,6 +210,15 @@ def test_of_several_axes_that_moved_cause_that_names_none_is_laid_to_the_other_o
     assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
 
 
+def test_of_several_axes_that_moved_the_named_one_keeps_its_own_kinds() -> None:
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0)
+    story.compiled(3, 0, cause("size", "7", "77"), cause("divisibility", "21", "385"))
+    assert summarise(corners(story), story.compilations) == {
+        "h": compiles(5, because=("divisibility",)),
+        "t": compiles(77),
+    }
+
+
 def test_of_several_axes_that_moved_cause_that_names_none_is_not_laid_to_a_value_that_was_seen() -> None:
     """The joint length follows from the text length that was named; the height was there before."""
     story = Story({"t": (7, 0), "h": (3, 5)}).compiled(0)
@@ -226,15 +240,8 @@ def test_of_several_axes_that_moved_those_that_alone_separate_the_point_from_one
 
 
 def test_of_several_axes_that_moved_all_of_them_where_nothing_tells() -> None:
-    points = [{"h": 3, "t": 7}, {"h": 5, "t": 77}]
-    sweep = Sweep(
-        workload="w",
-        order="x",
-        axes={"h": (3, 5), "t": (7, 77)},
-        points=tuple(SweepPoint(values=point, status="ok", seconds=0.1) for point in points),
-    )
-    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(points[1], 0, cause("size", "21", "385"))
-    assert summarise(sweep, story.compilations) == {"h": compiles(5), "t": compiles(77)}
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(3, 0, cause("size", "21", "385"))
+    assert summarise(corners(story), story.compilations) == {"h": compiles(5), "t": compiles(77)}
 
 
 def test_code_that_is_reached_later_is_laid_to_the_axis_whose_value_is_new() -> None:
@@ -311,6 +318,19 @@ def test_compilations_outside_the_sweep_are_not_counted() -> None:
     story = Story({"n": (3, 5)}).compiled(0)
     other = Story({"m": (3, 5)}).compiled(1, 0)
     assert summarise(story.sweep, [*story.compilations, *other.compilations]) == {"n": FREE}
+
+
+def test_what_another_sweep_compiled_or_gave_up_says_nothing_of_this_one() -> None:
+    idle, ran = Story({"n": (3, 5)}), Story({"n": (3, 5)}).compiled(0)
+    other = Story({"m": (3, 5)}).compiled(0).compiled(1, 0, outcome="limit")
+    assert summarise(idle.sweep, other.compilations) == {}
+    assert summarise(ran.sweep, [*ran.compilations, *other.compilations]) == {"n": FREE}
+    both = msgspec.structs.replace(
+        ran.recording,
+        compilations=tuple(ran.compilations + other.compilations),
+        sweeps=(ran.sweep, other.sweep),
+    )
+    assert [sweep.summary for sweep in with_axes(both).sweeps] == [ran.summary, other.summary]
 
 
 AXES = {"h": (3, 5, 7), "t": (0, 1, 7), "cfg": (False, True)}

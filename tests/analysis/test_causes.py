@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from compilescope.analysis.causes import explain_recompile
 from compilescope.analysis.failure_kinds import kind_of
 from compilescope.analysis.kinds import KINDS
-from compilescope.record import EntryMiss, Failure, Recompile
+from compilescope.record import EntryMiss, Failure, Moved, Recompile
 
 
 def failure(guard_type: str = "EQUALS_MATCH", source: str = "x", **facts: Any) -> Failure:
@@ -109,7 +109,10 @@ CLASSIFIED: list[tuple[str, Failure]] = [
     ("none_vs_value", failure("ID_MATCH", part="callable", expected_type="function", actual_type="NoneType")),
     ("closure", value("int", "int", "closure")),
     ("module_attr_int", value("int", "int", "module", source="self.index")),
+    ("module_attr_int", value(None, "int", "module", source="self.index")),
     ("module_attr", value("float", "float", "module", source="self.eps")),
+    ("module_attr", value("float", "int", "module", source="self.eps")),
+    ("module_attr", value("int", "float", "module", source="self.eps")),
     ("module_training", failure("TRUE_MATCH", "self.training", holder="module", actual_type="bool")),
     ("attr_str", value("str", "str", "module", source="self.mode")),
     ("attr_str", value("str", "str", "object", source="config.mode")),
@@ -117,6 +120,11 @@ CLASSIFIED: list[tuple[str, Failure]] = [
     ("attr_added", failure("DICT_CONTAINS", part="attribute")),
     ("attr_added", failure("NO_HASATTR", part="attribute")),
     ("attr_added", failure("MISSING", part="missing", holder="module")),
+    ("guard_error", failure("MISSING", part="missing", holder="local")),
+    ("module_type", failure("MISSING", part="submodule", actual_type="Linear")),
+    ("module_attr", failure("MISSING", part="buffer", actual_type="Tensor")),
+    ("none_vs_value", failure("MISSING", part="submodule", actual_type="NoneType")),
+    ("tensor_type", failure("MISSING", part="registered_tensor", actual_type="Tensor")),
     ("global", value("int", "int", "global", source="G['STEP']")),
     ("global_state", failure("GLOBAL_STATE", "grad_mode", part="grad_mode")),
     ("global_state", failure("TENSOR_MATCH", "inference_mode", part="inference_mode")),
@@ -268,6 +276,20 @@ def test_old_static_size_is_no_alternative_to_what_bars_the_dynamic_entry() -> N
     divided = relation("x.size()[0]", part="divisible")
     assert recompile(e0=[size()], e1=[divided]).alternatives == ()
     assert recompile(e0=[size("y.size()[0]")], e1=[divided]).alternatives == ("e0",)
+    alike = [size("a.size()[0]"), size("x.size()[0]")]
+    assert recompile(e0=alike, e1=[divided]).alternatives == (), "one of the equal sizes bars both"
+    assert recompile(e0=alike, e1=[relation("z.size()[0]", part="divisible")]).alternatives == ("e0",)
+    both = [divided, relation("y.size()[0]", part="bound")]
+    assert recompile(e0=[size()], e1=both).alternatives == ()
+
+
+def test_relation_is_off_by_no_size_whose_change_is_unknown() -> None:
+    joint = relation("joint.size()[0]", "image.size()[1]", part="equal", off_by=2)
+    for was, now in ((4, None), (None, 6), (None, None)):
+        unknown = replace(size(), moved=(Moved(source="x.size()[0]", was=was, now=now),))
+        assert len(recompile(e0=[unknown, joint]).causes) == 2
+    known = replace(size(), moved=(Moved(source="x.size()[0]", was=4, now=6),))
+    assert len(recompile(e0=[known, joint]).causes) == 1
 
 
 def test_what_surrounds_the_call_is_the_first_cause() -> None:

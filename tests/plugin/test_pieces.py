@@ -379,6 +379,16 @@ def test_what_was_tried_in_vain_is_skipped() -> None:
     assert target_in(recording(compilation("0/0", "failed")), "Block.forward").status == "skipped"
 
 
+def test_target_has_its_own_resume_functions_and_no_others() -> None:
+    mine, foreign = (
+        replace(code, id=f"{code.id}-resumed", qualname="torch_dynamo_resume_in_f_at_5", resumes=code.id)
+        for code in (BLOCK, OTHER)
+    )
+    made = recording(*(compilation(code.id, code=code) for code in (BLOCK, OTHER, mine, foreign)))
+    found = target_in(replace(made, code_objects=(BLOCK, OTHER, mine, foreign)), "Block.forward")
+    assert (found.compiles, found.resumed, found.codes) == (1, 1, (BLOCK.id, mine.id))
+
+
 def test_the_recorder_s_own_word_holds() -> None:
     inlined = Target(selector="Block.forward", status="inlined", compiles=0)
     assert target_in(recording(compilation("0/0"), targets=(inlined,)), "Block.forward") is inlined
