@@ -76,6 +76,7 @@ def test_adapters_are_swapped_in_place_by_diffusers_alone() -> None:
     assert name(rank, library="transformers") == "static_parameter"
     switched = cause("requires_grad", "self.lora_A['d'].weight.requires_grad", expected_type="Parameter")
     assert name(switched, library="diffusers") == "requires_grad_parameter"
+    assert name(switched, library="diffusers", causes=(switched,)) == "requires_grad_parameter"
     assert name(switched, library="diffusers", causes=(rank, switched)) == "lora_rank"
 
 

@@ -283,6 +283,14 @@ def test_old_static_size_is_no_alternative_to_what_bars_the_dynamic_entry() -> N
     assert recompile(e0=[size()], e1=both).alternatives == ()
 
 
+def test_lists_that_grew_in_two_ways_are_two_changes() -> None:
+    def grew(place: int, expected: str, actual: str) -> Failure:
+        return failure("LENGTH_CHECK", f"lists[{place}]", expected=expected, actual=actual)
+
+    assert len(recompile(e0=[grew(0, "1", "2"), grew(1, "1", "2")]).causes) == 1
+    assert len(recompile(e0=[grew(0, "1", "2"), grew(1, "3", "4")]).causes) == 2
+
+
 def test_relation_is_off_by_no_size_whose_change_is_unknown() -> None:
     joint = relation("joint.size()[0]", "image.size()[1]", part="equal", off_by=2)
     for was, now in ((4, None), (None, 6), (None, None)):
