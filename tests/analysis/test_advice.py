@@ -388,6 +388,12 @@ def test_facts_are_those_of_the_compilation_and_its_code() -> None:
     assert facts_of(run, run.compilations[1]).resumes == run.graph_breaks[0]
 
 
+def test_facts_of_code_that_the_recording_does_not_describe() -> None:
+    run = replace(recording(), code_objects=())
+    known = facts_of(run, run.compilations[1])
+    assert (known.library, known.owners, known.resumes, known.dynamic) == (None, (), None, True)
+
+
 def test_code_asks_only_what_its_own_entries_failed_for_in_a_saved_recording_too() -> None:
     run = recording()
     mute = replace(run.compilations[0].recompile, entries=())

@@ -203,6 +203,11 @@ def test_of_several_axes_that_moved_each_cause_names_its_own() -> None:
     assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
 
 
+def test_of_several_axes_that_moved_one_that_no_cause_is_left_for_is_free() -> None:
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(3, 0, cause("size", "7", "77"))
+    assert summarise(corners(story), story.compilations) == {"h": FREE, "t": compiles(77)}
+
+
 def test_of_several_axes_that_moved_cause_that_names_none_is_laid_to_the_other_one_whose_value_is_new() -> None:
     """Tokens are the height times seven, and no axis has that value."""
     story = Story({"h": (3, 5), "t": (0, 7)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "7"))
@@ -263,6 +268,10 @@ def test_no_axis_is_free_unseen_nothing_but_attempts() -> None:
 
 def test_no_axis_is_free_unseen_one_value() -> None:
     assert Story({"n": (3, 5), "b": (1,)}).compiled(0).summary == {"n": FREE}
+
+
+def test_no_axis_is_free_unseen_every_point_raised() -> None:
+    assert Story({"n": (3, 5)}, failing=(0, 1)).compiled(0).summary == {}
 
 
 def test_no_axis_is_free_unseen_the_other_values_raised() -> None:

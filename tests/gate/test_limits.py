@@ -138,7 +138,9 @@ def test_line_within_torch_is_not_pointed_to() -> None:
 @pytest.mark.parametrize("kind", ["unknown", "guard_error", None, "a_kind_of_the_future"])
 def test_unknown_cause(kind: str | None) -> None:
     recording = sound(compilations=(compiled("0/0"), compiled("0/1", BLOCK, cause(kind))))
-    assert rules(recording, Budget()) == ["CS116"]
+    found = only(recording, Budget())
+    assert found.rule == "CS116"
+    assert f"not known: {kind or 'unknown'} of x.size()[1] (16 -> 24)" in found.message
     assert rules(recording, Budget(allow_unknown=True)) == []
 
 

@@ -32,16 +32,17 @@ ANYTHING = Budget(allow_fallbacks=("*",), allow_uncompiled=("*",), allow_unknown
 
 
 @pytest.mark.parametrize(
-    "run",
+    ("run", "said"),
     [
-        Run(status="raised", error="ValueError: bad prompt"),
-        Run(status="exited", exit_code=3, error="sys.exit(3)"),
-        Run(status="exited"),
-        Run(status="interrupted"),
+        (Run(status="raised", error="ValueError: bad prompt"), "ValueError: bad prompt"),
+        (Run(status="exited", exit_code=3, error="sys.exit(3)"), "sys.exit(3)"),
+        (Run(status="exited"), "it exited"),
+        (Run(status="interrupted"), "it was interrupted"),
     ],
 )
-def test_run_that_did_not_end_well(run: Run) -> None:
-    assert only(sound(meta=meta(run=run)), ANYTHING).rule == "CS110"
+def test_run_that_did_not_end_well(run: Run, said: str) -> None:
+    found = only(sound(meta=meta(run=run)), ANYTHING)
+    assert (found.rule, found.message) == ("CS110", f"The workload did not end well: {said}.")
 
 
 @pytest.mark.parametrize(

@@ -376,7 +376,9 @@ def test_pattern_in_a_recording(pattern: str, status: str, compiles: int) -> Non
 
 
 def test_what_was_tried_in_vain_is_skipped() -> None:
-    assert target_in(recording(compilation("0/0", "failed")), "Block.forward").status == "skipped"
+    beside = compilation("1/0", code=OTHER)
+    assert target_in(recording(beside, compilation("0/0", "failed")), "Block.forward").status == "skipped"
+    assert target_in(recording(beside), "Block.forward").status == "never_reached"
 
 
 def test_target_has_its_own_resume_functions_and_no_others() -> None:
