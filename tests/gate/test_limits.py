@@ -77,6 +77,15 @@ def test_recompiles_of_a_target() -> None:
     assert found.key == "src/pkg/model.py:Block.forward: module_type of self.norm1"
 
 
+def test_recompile_has_one_key_in_whatever_order_its_causes_were_found() -> None:
+    causes = [cause("size", f"x.size()[{place}]") for place in range(6)]
+    keys = {
+        only(sound(compilations=(compiled("0/0"), compiled("0/1", BLOCK, *found))), Budget(max_recompiles=0)).key
+        for found in (causes, causes[::-1], causes[3:] + causes[:3])
+    }
+    assert keys == {"src/pkg/model.py:Block.forward: " + ", ".join(f"size of x.size()[{place}]" for place in range(6))}
+
+
 def test_recompiles_with_one_cause_are_one_finding() -> None:
     sizes = [compiled(f"0/{n}", BLOCK, SIZE) for n in range(1, 8)]
     found = only(sound(compilations=(compiled("0/0"), *sizes), targets=()), Budget(max_recompiles=3))
