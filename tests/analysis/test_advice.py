@@ -179,6 +179,10 @@ def test_zero_one_is_told_by_what_is_set_and_what_the_code_asks(known: dict[str,
     assert name(cause("zero_one", actual="1"), **known) == sentence
 
 
+def test_zero_one_that_a_line_pins_names_the_line() -> None:
+    assert advise(cause("zero_one", actual="1", pinned_by=LINE), facts()).startswith("model.py:12 fixes this size")
+
+
 def test_zero_one_of_an_unbacked_dimension_is_expected() -> None:
     assert name(cause("zero_one", actual="1", marked="unbacked")) == "zero_one_expected"
 

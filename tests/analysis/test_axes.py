@@ -254,6 +254,12 @@ def test_code_that_is_reached_later_is_laid_to_the_axis_whose_value_is_new() -> 
     assert story.summary == {"h": FREE, "cfg": compiles(*[True], because=())}
 
 
+@pytest.mark.parametrize("outcome", ["empty", "skipped"])
+def test_code_that_is_reached_later_and_needs_no_graph_is_laid_to_no_axis(outcome: Outcome) -> None:
+    story = Story({"h": (3, 5), "cfg": (False, True)}).compiled(0).compiled(1, code="plain", outcome=outcome)
+    assert story.summary == {"h": FREE, "cfg": FREE}
+
+
 def test_code_that_is_reached_later_is_no_finding_where_the_first_point_raised() -> None:
     assert Story({"t": (0, 7, 77)}, failing=(0,)).compiled(0, code="embed").compiled(1).summary == {"t": FREE}
 

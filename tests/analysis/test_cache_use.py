@@ -67,6 +67,15 @@ def test_two_modules_with_room_for_both_are_not_an_alarm() -> None:
     assert names(filled(4, owners=("UNet", "ControlNet"))) == ["shared_limit"]
 
 
+def test_entries_that_ran_for_nobody_known_share_nothing() -> None:
+    recording = filled(5, owners=("UNet", "ControlNet"))
+    alone = tuple(
+        replace(one, owner=None if one.owner == "ControlNet" else one.owner) for one in recording.compilations
+    )
+    (use,) = cache_uses(replace(recording, compilations=alone))
+    assert (use.owners, use.shared) == (("UNet",), False)
+
+
 def test_entries_of_another_region_or_before_a_reset_do_not_count() -> None:
     recording = filled(7)
     first = replace(recording.compilations[0], id="0/7")

@@ -91,6 +91,10 @@ def test_recompiles_with_one_cause_are_one_finding() -> None:
     found = only(sound(compilations=(compiled("0/0"), *sizes), targets=()), Budget(max_recompiles=3))
     assert found.amount == 7
     assert "recompiled 7 times, 3 allowed: size of x.size()[1] (16 -> 24), as text_len moved" in found.message
+    later = compiled("0/8", BLOCK, replace(SIZE, expected="24", actual="32"))
+    told = only(sound(compilations=(compiled("0/0"), *sizes, later), targets=()), Budget(max_recompiles=3))
+    assert told.amount == 8
+    assert "recompiled 8 times, 3 allowed: size of x.size()[1] (16 -> 24)" in told.message, "the first is told"
 
 
 @pytest.mark.parametrize(
