@@ -305,6 +305,16 @@ def test_ledger_that_is_missing_says_how_to_begin_it(tmp_path: Path) -> None:
         Ledger.open(tmp_path / "none.json", updating=False)
 
 
+def test_census_is_whole_where_every_expected_test_was_judged_by_some_worker() -> None:
+    one, other = Census({"a", "b"}, {"a"}), Census({"a", "b"}, {"b"})
+    assert not one.is_whole
+    one.add(other)
+    assert one.is_whole
+    one.add(Census({"a", "b"}, set(), partial=True))
+    assert not one.is_whole
+    assert not Census().is_whole, "nothing was judged"
+
+
 # --- pytest-xdist ---------------------------------------------------------------------------------
 
 
