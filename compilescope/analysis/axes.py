@@ -34,9 +34,7 @@ def with_axes(recording: Recording) -> Recording:
     points = {one.id: one.point for one in recording.compilations}
     compilations = tuple(_with_moved(one, points) for one in recording.compilations)
     sweeps = tuple(
-        sweep
-        if sweep.summary is not None
-        else msgspec.structs.replace(sweep, summary=summarise(sweep, _of_sweep(sweep, compilations)))
+        sweep if sweep.summary is not None else msgspec.structs.replace(sweep, summary=summarise(sweep, compilations))
         for sweep in recording.sweeps
     )
     return msgspec.structs.replace(recording, compilations=compilations, sweeps=sweeps)
@@ -62,7 +60,7 @@ def summarise(sweep: Sweep, compilations: Sequence[Compilation]) -> dict[str, Ax
 
     Args:
         sweep: the points that were visited, in order.
-        compilations: those of this sweep alone, in order.
+        compilations: in order; those outside this sweep's axes are left out.
     """
     ours = _of_sweep(sweep, compilations)
     if not any(one.outcome == "compiled" for one in ours):

@@ -54,7 +54,7 @@ def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
 
 def _follows_form(failure: Failure, reshaped: Mapping[str, Failure]) -> str | None:
     """Of a tensor of another rank no relation holds that reads it, and of another memory format none of strides."""
-    if failure.guard_type == "TENSOR_MATCH" or failure.part == "base":
+    if failure.part == "base":
         return None
     for name in failure.symbols:
         form = reshaped.get(value_of(name))

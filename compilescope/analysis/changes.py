@@ -40,8 +40,7 @@ def value_of(source: str) -> str:
 
 def changes_of(roots: Sequence[Failure]) -> tuple[Failure, ...]:
     """Return one failure for each change, with the number of places that it was seen at and the other sources."""
-    sizes = [root for root in roots if _family(root) == SHAPE and root.kind != "rank"]
-    gathered = _by_size(sizes)
+    gathered = _by_size(roots)
     found: dict[Key, list[Failure]] = {}
     for root in roots:
         found.setdefault(gathered.get(id(root)) or _key(root), []).append(root)
@@ -68,7 +67,7 @@ def _one(group: Sequence[Failure]) -> Failure:
 
 
 def _by_size(failures: Sequence[Failure]) -> dict[int, Key]:
-    """Return the change that each failure about sizes belongs to: the size's old and new value, whoever carries it."""
+    """Return the change that each failure about a size belongs to: the size's old and new value, whoever carries it."""
     keys: dict[int, Key] = {}
     direct = [failure for failure in failures if failure.kind in _DIRECT]
     by_pair: dict[Pair, Key] = {}

@@ -238,8 +238,8 @@ def _entries(minor: str, entries: object, path: Path) -> dict[str, int]:
     for entry, count in entries.items():
         if entry == _END:
             continue
-        code, space, key = entry.partition(" ")
-        if code not in RULES or not space or not key:
+        code, _, key = entry.partition(" ")
+        if code not in RULES or not key:
             msg = f"Unknown entry {entry!r} {where}: an entry is a rule and what it found.{guess(code, RULES)}"
             raise UsageError(msg)
         if not RULES[code].acceptable:

@@ -40,13 +40,9 @@ def _allowed(kind: str, code: str, scope: Scope, budget: Budget) -> bool:
 
 
 def _limits(scope: Scope, budget: Budget) -> Iterator[Finding]:
-    refused: dict[str, int] = {}
-    for one in scope.recording.compilations:
-        if met_limit(one):
-            refused[one.code] = refused.get(one.code, 0) + 1
     eager = {one.code: one for one in scope.recording.fallbacks if one.kind == _LIMIT}
     limits = {one.code: one.limit for one in scope.recording.compilations if met_limit(one)}
-    for code in dict.fromkeys((*refused, *eager)):
+    for code in dict.fromkeys((*limits, *eager)):
         if _allowed(_LIMIT, code, scope, budget):
             continue
         limit = limits.get(code)

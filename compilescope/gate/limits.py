@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis import rules
@@ -192,10 +193,10 @@ def _distance(recording: Recording, limit: float | None) -> Iterator[Finding]:
         return
     for sweep in recording.sweeps:
         # Written so that NaN is too far.
-        far = [p for p in sweep.points if p.parity is not None and not p.parity.relative_l2 <= limit]
+        parities = [(point, point.parity) for point in sweep.points if point.parity is not None]
+        far = [(point, parity.relative_l2) for point, parity in parities if not parity.relative_l2 <= limit]
         if far:
-            worst = max(far, key=lambda point: point.parity.relative_l2 if point.parity else 0.0)
+            worst, distance = max(far, key=operator.itemgetter(1))
             at = ", ".join(f"{axis}={value}" for axis, value in worst.values.items())
-            distance = worst.parity.relative_l2 if worst.parity else 0.0
             message = f"{sweep.workload} differs from eager by {distance:.2e} (relative L2) at {at}, {limit:g} allowed"
             yield finding(rules.TOO_FAR, f"{message}; {count(len(far), 'point')} of {len(sweep.points)} too far")

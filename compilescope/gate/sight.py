@@ -35,7 +35,8 @@ def run_findings(recording: Recording) -> Iterator[Finding]:
     """Yield what went wrong with the workload itself."""
     run = recording.meta.run
     if run is not None and run.status != "ok" and not (run.status == "exited" and run.exit_code == 0):
-        said = gist(run.error) if run.error else f"it {run.status}"
+        ended = "it was interrupted" if run.status == "interrupted" else f"it {run.status}"
+        said = gist(run.error) if run.error else ended
         yield finding(rules.RUN_FAILED, f"The workload did not end well: {said}.")
     for sweep in recording.sweeps:
         if not sweep.completed or not sweep.points:

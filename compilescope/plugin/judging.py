@@ -115,18 +115,21 @@ def rule_frozen(recording: Recording, frozen: Frozen, served: int) -> Ruling:
 
 
 def _more_eager(recording: Recording, before: Recording) -> Iterator[Fallback]:
-    """Yield what ran eagerly since then, with the calls since then."""
+    """Yield what ran eagerly since then, with the calls since then; of what a compiled frame calls there are none."""
     known = {(one.code, one.kind): one.calls or 0 for one in before.fallbacks}
     for one in recording.fallbacks:
-        calls = (one.calls or 0) - known.get((one.code, one.kind), 0)
-        if calls > 0:
-            yield replace(one, calls=calls)
+        warm = known.get((one.code, one.kind))
+        if warm is None:
+            yield one
+        elif one.calls is not None and one.calls > warm:
+            yield replace(one, calls=one.calls - warm)
 
 
 def _eager(one: Fallback, code: CodeObject | None) -> Finding:
     name = one.code if code is None else display_name(code)
     rule = rules.RECOMPILE_LIMIT if one.kind == "recompile_limit" else rules.FALLBACK
-    message = f"{name} ran eagerly after freeze(), {count(one.calls or 0, 'call')} ({one.kind})"
+    calls = "calls were not counted" if one.calls is None else count(one.calls, "call")
+    message = f"{name} ran eagerly after freeze(), {calls} ({one.kind})"
     return finding(rule, message, key=f"{name} eager after freeze", code=code)
 
 

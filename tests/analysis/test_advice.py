@@ -21,6 +21,7 @@ from compilescope.record import (
     Recompile,
     Recording,
 )
+from compilescope.storage import from_json, to_json
 
 LINE = Location(file="model.py", line=12, text='name = f"rows_{image.shape[0]}"')
 
@@ -75,6 +76,7 @@ def test_adapters_are_swapped_in_place_by_diffusers_alone() -> None:
     assert name(rank, library="transformers") == "static_parameter"
     switched = cause("requires_grad", "self.lora_A['d'].weight.requires_grad", expected_type="Parameter")
     assert name(switched, library="diffusers") == "requires_grad_parameter"
+    assert name(switched, library="diffusers", causes=(switched,)) == "requires_grad_parameter"
     assert name(switched, library="diffusers", causes=(rank, switched)) == "lora_rank"
 
 
@@ -177,6 +179,10 @@ def test_zero_one_is_told_by_what_is_set_and_what_the_code_asks(known: dict[str,
     assert name(cause("zero_one", actual="1"), **known) == sentence
 
 
+def test_zero_one_that_a_line_pins_names_the_line() -> None:
+    assert advise(cause("zero_one", actual="1", pinned_by=LINE), facts()).startswith("model.py:12 fixes this size")
+
+
 def test_zero_one_of_an_unbacked_dimension_is_expected() -> None:
     assert name(cause("zero_one", actual="1", marked="unbacked")) == "zero_one_expected"
 
@@ -187,6 +193,14 @@ def test_zero_one_says_what_inductor_and_dynamic_true_do_to_it() -> None:
     assert "broadcast" not in plain
     assert "empty Inductor's cache on disk" in advise(cause("zero_one", actual="1"), facts(backend="inductor"))
     assert "not with dynamic=True" in advise(cause("zero_one", actual="1"), facts(dynamic=True))
+
+
+@pytest.mark.parametrize(
+    ("actual", "guard", "sentence"),
+    [("1", "2 <= s0", "zero_one"), ("1", "3 <= s0", "bound"), ("17", "s0 <= 16", "bound")],
+)
+def test_bound_that_only_keeps_zero_and_one_out_is_told_as_these(actual: str, guard: str, sentence: str) -> None:
+    assert name(cause("bound", actual=actual, part="bound", guard=guard, where=LINE)) == sentence
 
 
 def test_empty_tensor_is_told_by_the_dimension_that_is_empty() -> None:
@@ -224,6 +238,7 @@ def test_spec_of_sizes_is_named_as_this_torch_spells_it(version: tuple[int, int]
         ("module_attr_int", "branch", {"config": {"allow_unspec_int_on_nn_module": True}}, "number_branched"),
         ("global", "arithmetic", {}, "global_number"),
         ("global", "branch", {}, "global_branched"),
+        ("global", "constant", {}, "constant_expected"),
         ("closure", "arithmetic", {}, "number"),
         ("attr_changed", "arithmetic", {}, "number"),
         ("module_attr", "arithmetic", {}, "number"),
@@ -234,6 +249,12 @@ def test_number_is_told_by_what_the_code_does_with_it(
 ) -> None:
     failure = cause(kind, "factor", part=None, expected_type="int", actual_type="int", use=use)
     assert name(failure, **known) == sentence
+
+
+def test_value_of_a_closure_that_is_no_number_is_a_constant() -> None:
+    for text in ("int", "float", "str", "tuple"):
+        told = name(cause("closure", "how", part=None, expected_type=text, actual_type=text, use="arithmetic"))
+        assert told == ("number" if text in {"int", "float"} else "constant_or_tensor")
 
 
 @pytest.mark.parametrize("kind", ["python_bool", "module_attr", "attr_changed", "global"])
@@ -369,6 +390,21 @@ def test_facts_are_those_of_the_compilation_and_its_code() -> None:
     assert known.asked == {"image.size()[1]"}
     assert known.config == {"specialize_int": True}
     assert facts_of(run, run.compilations[1]).resumes == run.graph_breaks[0]
+
+
+def test_facts_of_code_that_the_recording_does_not_describe() -> None:
+    run = replace(recording(), code_objects=())
+    known = facts_of(run, run.compilations[1])
+    assert (known.library, known.owners, known.resumes, known.dynamic) == (None, (), None, True)
+
+
+def test_code_asks_only_what_its_own_entries_failed_for_in_a_saved_recording_too() -> None:
+    run = recording()
+    mute = replace(run.compilations[0].recompile, entries=())
+    silent = (run.compilations[0], replace(run.compilations[1], recompile=mute))
+    for known in (replace(run, compilations=silent), from_json(to_json(replace(run, compilations=silent)))):
+        asked = [facts_of(known, one).asked for one in known.compilations]
+        assert asked == [{"image.size()[1]"}, set()]
 
 
 def test_resume_function_is_spared_by_the_removal_of_its_break() -> None:

@@ -110,6 +110,11 @@ def compiles(
     return AxisSummary(free=False, compiles_at=values, because=because, free_except=free_except)
 
 
+def corners(story: Story) -> Sweep:
+    """Return the sweep that visited the first point and the last alone: between them every axis moved."""
+    return msgspec.structs.replace(story.sweep, points=(story.sweep.points[0], story.sweep.points[-1]))
+
+
 def test_axis_is_free_where_only_the_first_point_compiled() -> None:
     assert Story({"n": (3, 5, 7)}).compiled(0).summary == {"n": FREE}
 
@@ -198,11 +203,25 @@ def test_of_several_axes_that_moved_each_cause_names_its_own() -> None:
     assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
 
 
+def test_of_several_axes_that_moved_one_that_no_cause_is_left_for_is_free() -> None:
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(3, 0, cause("size", "7", "77"))
+    assert summarise(corners(story), story.compilations) == {"h": FREE, "t": compiles(77)}
+
+
 def test_of_several_axes_that_moved_cause_that_names_none_is_laid_to_the_other_one_whose_value_is_new() -> None:
     """Tokens are the height times seven, and no axis has that value."""
     story = Story({"h": (3, 5), "t": (0, 7)}).compiled(0).compiled(1, 0, cause("zero_one", "0", "7"))
     story.compiled(2, 1, cause("size", "21", "35"), cause("zero_one", ">= 2", "0"))
     assert story.summary == {"h": compiles(5), "t": compiles(0, because=("zero_one",))}
+
+
+def test_of_several_axes_that_moved_the_named_one_keeps_its_own_kinds() -> None:
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0)
+    story.compiled(3, 0, cause("size", "7", "77"), cause("divisibility", "21", "385"))
+    assert summarise(corners(story), story.compilations) == {
+        "h": compiles(5, because=("divisibility",)),
+        "t": compiles(77),
+    }
 
 
 def test_of_several_axes_that_moved_cause_that_names_none_is_not_laid_to_a_value_that_was_seen() -> None:
@@ -226,20 +245,19 @@ def test_of_several_axes_that_moved_those_that_alone_separate_the_point_from_one
 
 
 def test_of_several_axes_that_moved_all_of_them_where_nothing_tells() -> None:
-    points = [{"h": 3, "t": 7}, {"h": 5, "t": 77}]
-    sweep = Sweep(
-        workload="w",
-        order="x",
-        axes={"h": (3, 5), "t": (7, 77)},
-        points=tuple(SweepPoint(values=point, status="ok", seconds=0.1) for point in points),
-    )
-    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(points[1], 0, cause("size", "21", "385"))
-    assert summarise(sweep, story.compilations) == {"h": compiles(5), "t": compiles(77)}
+    story = Story({"h": (3, 5), "t": (7, 77)}).compiled(0).compiled(3, 0, cause("size", "21", "385"))
+    assert summarise(corners(story), story.compilations) == {"h": compiles(5), "t": compiles(77)}
 
 
 def test_code_that_is_reached_later_is_laid_to_the_axis_whose_value_is_new() -> None:
     story = Story({"h": (3, 5), "cfg": (False, True)}).compiled(0).compiled(1, code="guided")
     assert story.summary == {"h": FREE, "cfg": compiles(*[True], because=())}
+
+
+@pytest.mark.parametrize("outcome", ["empty", "skipped"])
+def test_code_that_is_reached_later_and_needs_no_graph_is_laid_to_no_axis(outcome: Outcome) -> None:
+    story = Story({"h": (3, 5), "cfg": (False, True)}).compiled(0).compiled(1, code="plain", outcome=outcome)
+    assert story.summary == {"h": FREE, "cfg": FREE}
 
 
 def test_code_that_is_reached_later_is_no_finding_where_the_first_point_raised() -> None:
@@ -256,6 +274,10 @@ def test_no_axis_is_free_unseen_nothing_but_attempts() -> None:
 
 def test_no_axis_is_free_unseen_one_value() -> None:
     assert Story({"n": (3, 5), "b": (1,)}).compiled(0).summary == {"n": FREE}
+
+
+def test_no_axis_is_free_unseen_every_point_raised() -> None:
+    assert Story({"n": (3, 5)}, failing=(0, 1)).compiled(0).summary == {}
 
 
 def test_no_axis_is_free_unseen_the_other_values_raised() -> None:
@@ -311,6 +333,19 @@ def test_compilations_outside_the_sweep_are_not_counted() -> None:
     story = Story({"n": (3, 5)}).compiled(0)
     other = Story({"m": (3, 5)}).compiled(1, 0)
     assert summarise(story.sweep, [*story.compilations, *other.compilations]) == {"n": FREE}
+
+
+def test_what_another_sweep_compiled_or_gave_up_says_nothing_of_this_one() -> None:
+    idle, ran = Story({"n": (3, 5)}), Story({"n": (3, 5)}).compiled(0)
+    other = Story({"m": (3, 5)}).compiled(0).compiled(1, 0, outcome="limit")
+    assert summarise(idle.sweep, other.compilations) == {}
+    assert summarise(ran.sweep, [*ran.compilations, *other.compilations]) == {"n": FREE}
+    both = msgspec.structs.replace(
+        ran.recording,
+        compilations=tuple(ran.compilations + other.compilations),
+        sweeps=(ran.sweep, other.sweep),
+    )
+    assert [sweep.summary for sweep in with_axes(both).sweeps] == [ran.summary, other.summary]
 
 
 AXES = {"h": (3, 5, 7), "t": (0, 1, 7), "cfg": (False, True)}

@@ -63,7 +63,17 @@ def test_modules_that_share_one_code_object_are_named_with_the_cure() -> None:
 
 
 def test_two_modules_with_room_for_both_are_not_an_alarm() -> None:
-    assert names(filled(2, owners=("UNet", "ControlNet"))) == []
+    assert names(filled(3, owners=("UNet", "ControlNet"))) == []
+    assert names(filled(4, owners=("UNet", "ControlNet"))) == ["shared_limit"]
+
+
+def test_entries_that_ran_for_nobody_known_share_nothing() -> None:
+    recording = filled(5, owners=("UNet", "ControlNet"))
+    alone = tuple(
+        replace(one, owner=None if one.owner == "ControlNet" else one.owner) for one in recording.compilations
+    )
+    (use,) = cache_uses(replace(recording, compilations=alone))
+    assert (use.owners, use.shared) == (("UNet",), False)
 
 
 def test_entries_of_another_region_or_before_a_reset_do_not_count() -> None:

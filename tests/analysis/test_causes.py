@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from compilescope.analysis.causes import explain_recompile
 from compilescope.analysis.failure_kinds import kind_of
 from compilescope.analysis.kinds import KINDS
-from compilescope.record import EntryMiss, Failure, Recompile
+from compilescope.record import EntryMiss, Failure, Moved, Recompile
 
 
 def failure(guard_type: str = "EQUALS_MATCH", source: str = "x", **facts: Any) -> Failure:
@@ -109,7 +109,10 @@ CLASSIFIED: list[tuple[str, Failure]] = [
     ("none_vs_value", failure("ID_MATCH", part="callable", expected_type="function", actual_type="NoneType")),
     ("closure", value("int", "int", "closure")),
     ("module_attr_int", value("int", "int", "module", source="self.index")),
+    ("module_attr_int", value(None, "int", "module", source="self.index")),
     ("module_attr", value("float", "float", "module", source="self.eps")),
+    ("module_attr", value("float", "int", "module", source="self.eps")),
+    ("module_attr", value("int", "float", "module", source="self.eps")),
     ("module_training", failure("TRUE_MATCH", "self.training", holder="module", actual_type="bool")),
     ("attr_str", value("str", "str", "module", source="self.mode")),
     ("attr_str", value("str", "str", "object", source="config.mode")),
@@ -117,6 +120,11 @@ CLASSIFIED: list[tuple[str, Failure]] = [
     ("attr_added", failure("DICT_CONTAINS", part="attribute")),
     ("attr_added", failure("NO_HASATTR", part="attribute")),
     ("attr_added", failure("MISSING", part="missing", holder="module")),
+    ("guard_error", failure("MISSING", part="missing", holder="local")),
+    ("module_type", failure("MISSING", part="submodule", actual_type="Linear")),
+    ("module_attr", failure("MISSING", part="buffer", actual_type="Tensor")),
+    ("none_vs_value", failure("MISSING", part="submodule", actual_type="NoneType")),
+    ("tensor_type", failure("MISSING", part="registered_tensor", actual_type="Tensor")),
     ("global", value("int", "int", "global", source="G['STEP']")),
     ("global_state", failure("GLOBAL_STATE", "grad_mode", part="grad_mode")),
     ("global_state", failure("TENSOR_MATCH", "inference_mode", part="inference_mode")),
@@ -268,6 +276,28 @@ def test_old_static_size_is_no_alternative_to_what_bars_the_dynamic_entry() -> N
     divided = relation("x.size()[0]", part="divisible")
     assert recompile(e0=[size()], e1=[divided]).alternatives == ()
     assert recompile(e0=[size("y.size()[0]")], e1=[divided]).alternatives == ("e0",)
+    alike = [size("a.size()[0]"), size("x.size()[0]")]
+    assert recompile(e0=alike, e1=[divided]).alternatives == (), "one of the equal sizes bars both"
+    assert recompile(e0=alike, e1=[relation("z.size()[0]", part="divisible")]).alternatives == ("e0",)
+    both = [divided, relation("y.size()[0]", part="bound")]
+    assert recompile(e0=[size()], e1=both).alternatives == ()
+
+
+def test_lists_that_grew_in_two_ways_are_two_changes() -> None:
+    def grew(place: int, expected: str, actual: str) -> Failure:
+        return failure("LENGTH_CHECK", f"lists[{place}]", expected=expected, actual=actual)
+
+    assert len(recompile(e0=[grew(0, "1", "2"), grew(1, "1", "2")]).causes) == 1
+    assert len(recompile(e0=[grew(0, "1", "2"), grew(1, "3", "4")]).causes) == 2
+
+
+def test_relation_is_off_by_no_size_whose_change_is_unknown() -> None:
+    joint = relation("joint.size()[0]", "image.size()[1]", part="equal", off_by=2)
+    for was, now in ((4, None), (None, 6), (None, None)):
+        unknown = replace(size(), moved=(Moved(source="x.size()[0]", was=was, now=now),))
+        assert len(recompile(e0=[unknown, joint]).causes) == 2
+    known = replace(size(), moved=(Moved(source="x.size()[0]", was=4, now=6),))
+    assert len(recompile(e0=[known, joint]).causes) == 1
 
 
 def test_what_surrounds_the_call_is_the_first_cause() -> None:
@@ -280,6 +310,19 @@ def test_among_equals_the_one_off_by_shape_wins_and_then_the_newest() -> None:
     dtype = failure("TENSOR_MATCH", "x.dtype", part="dtype")
     assert recompile(e0=[size()], e1=[dtype]).closest == "e0"
     assert recompile(e0=[size()], e1=[size(expected="5")], e2=[dtype]).closest == "e1"
+
+
+def test_among_equals_the_one_that_was_used_last_wins_whichever_was_compiled_last() -> None:
+    def closest(*recencies: int | None) -> str | None:
+        entries = (
+            EntryMiss(id=f"e{place}", failing=(size(expected=str(place + 10)),), recency=recency)
+            for place, recency in enumerate(recencies)
+        )
+        return explain_recompile(Recompile(entries=tuple(entries))).closest
+
+    assert closest(0, 1, 2) == "e0"
+    assert closest(2, 0, 1) == "e1"
+    assert closest(None, None, None) == "e2"
 
 
 def test_other_entries_off_by_one_change_are_alternatives_once_if_torch_confirms_it() -> None:

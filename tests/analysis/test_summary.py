@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from compilescope.analysis.summary import alarms, display_names, gist, listed, totals, validation, verdict
 from compilescope.record import (
@@ -127,6 +128,14 @@ def test_targets_that_say_nothing_are_named() -> None:
         for status in ("cached", "skipped", "never_reached", "inlined", "compiled")
     )
     assert names(recording(attempt(), targets=targets)) == ["never_reached", "target_skipped", "target_cached"]
+    assert [alarm.text for alarm in alarms(recording(attempt(), targets=targets))] == [
+        "1 target was never reached, so any claim about it is vacuous: never_reached.",
+        "1 target was skipped by Dynamo and ran eagerly: skipped.",
+        "1 target was compiled before the recording began, unseen: cached.",
+    ]
+    two = tuple(replace(targets[2], selector=name) for name in ("f", "g"))
+    (missed,) = alarms(recording(attempt(), targets=two))
+    assert missed.text == "2 targets were never reached, so any claim about them is vacuous: f, g."
 
 
 def test_a_sweep_that_did_not_finish_is_named() -> None:
@@ -136,6 +145,15 @@ def test_a_sweep_that_did_not_finish_is_named() -> None:
     assert names(found) == ["sweep_cut", "points_failed"]
     assert validation(found).startswith("Not valid as it stands (sweep cut): 1 graph of 1 code object")
     assert "swept n over 2 values (1 point)" in validation(found)
+
+
+def test_points_that_raised_are_counted_among_all() -> None:
+    ran, bad = SweepPoint(values={"n": 1}, status="ok", seconds=0.1), SweepPoint(values={}, status="error", seconds=0.0)
+    why = replace(bad, error="ValueError: no")
+    sweep = Sweep(workload="w", order="grid", axes={"n": (1, 2)}, points=(ran, bad, why, ran), completed=True)
+    (alarm,) = alarms(recording(attempt(), sweeps=(sweep,)))
+    assert alarm.text == "2 of 4 sweep points raised. First: ValueError: no"
+    assert names(recording(attempt(), sweeps=(replace(sweep, points=(ran, ran)),))) == []
 
 
 def test_what_was_not_looked_at_is_not_called_clean() -> None:

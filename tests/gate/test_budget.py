@@ -6,11 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from compilescope.errors import UsageError
+from compilescope.gate.baseline import compare
 from compilescope.gate.budget import Budget, judge
 
-from .making import STRICT, broken_at, compiled, eager, sound
+from .making import BLOCK, STRICT, broken_at, cause, compiled, eager, failed, sound, target
 
 
 def test_sound_run_keeps_every_limit_at_once() -> None:
@@ -31,6 +33,20 @@ def test_judging_changes_nothing_and_says_the_same_again() -> None:
 def test_findings_the_run_brought_along_do_not_count() -> None:
     made = judge(sound(fallbacks=(eager(),)), Budget())
     assert judge(sound(findings=made), Budget()) == ()
+
+
+def test_nothing_is_accepted_where_nothing_was_accepted_before() -> None:
+    two = target(compiles=3, codes=(BLOCK.id,))
+    bad = sound(
+        fallbacks=(eager(),),
+        graph_breaks=(broken_at(),),
+        compilations=(*sound().compilations, compiled("0/2", BLOCK, cause("size"), guards=50), failed()),
+        targets=(two,),
+    )
+    found = judge(bad, replace(STRICT, min_operators=20, max_relative_l2=None))
+    assert {"CS201", "CS202", "CS203", "CS206", "CS302", "CS401", "CS501", "CS502"} <= {one.rule for one in found}
+    assert all(one.amount > 0 for one in found)
+    assert compare(found, {}).new == found
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from compilescope.gate.budget import Budget, judge
 from compilescope.record import CompileError, FallbackKind
 
-from .making import BLOCK, LIBRARY, compiled, eager, failed, meta, only, rules, sound
+from .making import BLOCK, LIBRARY, compiled, eager, failed, meta, only, rules, sound, target
 
 LIMIT = failed("recompile_limit", outcome="limit", limit=8)
 
@@ -41,6 +41,9 @@ def test_recompile_limit_is_told_once_with_its_eager_calls() -> None:
     refused = sound(compilations=(*sound().compilations, LIMIT), fallbacks=(eager("recompile_limit", calls=21),))
     found = only(refused, Budget())
     assert found.message == "Block.forward met the recompile limit of 8; 21 calls ran eagerly"
+    again = (LIMIT, *sound().compilations, replace(LIMIT, id="0/8"), compiled("1/0", limit=64))
+    told = only(sound(compilations=again, targets=(target(compiles=3),)), Budget())
+    assert told.message == "Block.forward met the recompile limit of 8; eager calls were not counted"
 
 
 def test_recompile_limit_that_raised_is_a_finding() -> None:

@@ -77,11 +77,24 @@ def test_recompiles_of_a_target() -> None:
     assert found.key == "src/pkg/model.py:Block.forward: module_type of self.norm1"
 
 
+def test_recompile_has_one_key_in_whatever_order_its_causes_were_found() -> None:
+    causes = [cause("size", f"x.size()[{place}]") for place in range(6)]
+    keys = {
+        only(sound(compilations=(compiled("0/0"), compiled("0/1", BLOCK, *found))), Budget(max_recompiles=0)).key
+        for found in (causes, causes[::-1], causes[3:] + causes[:3])
+    }
+    assert keys == {"src/pkg/model.py:Block.forward: " + ", ".join(f"size of x.size()[{place}]" for place in range(6))}
+
+
 def test_recompiles_with_one_cause_are_one_finding() -> None:
     sizes = [compiled(f"0/{n}", BLOCK, SIZE) for n in range(1, 8)]
     found = only(sound(compilations=(compiled("0/0"), *sizes), targets=()), Budget(max_recompiles=3))
     assert found.amount == 7
     assert "recompiled 7 times, 3 allowed: size of x.size()[1] (16 -> 24), as text_len moved" in found.message
+    later = compiled("0/8", BLOCK, replace(SIZE, expected="24", actual="32"))
+    told = only(sound(compilations=(compiled("0/0"), *sizes, later), targets=()), Budget(max_recompiles=3))
+    assert told.amount == 8
+    assert "recompiled 8 times, 3 allowed: size of x.size()[1] (16 -> 24)" in told.message, "the first is told"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +151,9 @@ def test_line_within_torch_is_not_pointed_to() -> None:
 @pytest.mark.parametrize("kind", ["unknown", "guard_error", None, "a_kind_of_the_future"])
 def test_unknown_cause(kind: str | None) -> None:
     recording = sound(compilations=(compiled("0/0"), compiled("0/1", BLOCK, cause(kind))))
-    assert rules(recording, Budget()) == ["CS116"]
+    found = only(recording, Budget())
+    assert found.rule == "CS116"
+    assert f"not known: {kind or 'unknown'} of x.size()[1] (16 -> 24)" in found.message
     assert rules(recording, Budget(allow_unknown=True)) == []
 
 
@@ -202,6 +217,15 @@ def test_operators_are_those_of_the_largest_graph_of_each_code_object() -> None:
     found = only(recording, Budget(min_operators=13))
     assert (found.rule, found.amount) == ("CS501", 1)
     assert "12 operators, at least 13 expected" in found.message
+
+
+@pytest.mark.parametrize("operators", [(6, 9, 4), (9, 6, 4), (4, 6, 9)])
+def test_largest_graph_counts_whenever_it_was_compiled(operators: tuple[int, ...]) -> None:
+    made = [compiled("0/0", operators=operators[0])]
+    made += [compiled(f"0/{place}", BLOCK, NORM, operators=more) for place, more in enumerate(operators[1:], start=1)]
+    recording = sound(compilations=tuple(made), targets=(target(compiles=3),))
+    assert rules(recording, Budget(min_operators=9)) == []
+    assert only(recording, Budget(min_operators=10)).amount == 1
 
 
 def test_time_is_gated_only_on_demand_and_never_in_a_baseline() -> None:

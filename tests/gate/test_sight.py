@@ -32,16 +32,17 @@ ANYTHING = Budget(allow_fallbacks=("*",), allow_uncompiled=("*",), allow_unknown
 
 
 @pytest.mark.parametrize(
-    "run",
+    ("run", "said"),
     [
-        Run(status="raised", error="ValueError: bad prompt"),
-        Run(status="exited", exit_code=3, error="sys.exit(3)"),
-        Run(status="exited"),
-        Run(status="interrupted"),
+        (Run(status="raised", error="ValueError: bad prompt"), "ValueError: bad prompt"),
+        (Run(status="exited", exit_code=3, error="sys.exit(3)"), "sys.exit(3)"),
+        (Run(status="exited"), "it exited"),
+        (Run(status="interrupted"), "it was interrupted"),
     ],
 )
-def test_run_that_did_not_end_well(run: Run) -> None:
-    assert only(sound(meta=meta(run=run)), ANYTHING).rule == "CS110"
+def test_run_that_did_not_end_well(run: Run, said: str) -> None:
+    found = only(sound(meta=meta(run=run)), ANYTHING)
+    assert (found.rule, found.message) == ("CS110", f"The workload did not end well: {said}.")
 
 
 @pytest.mark.parametrize(
@@ -163,16 +164,26 @@ def test_own_code_that_was_not_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "budget"),
+    ("changes", "budget", "says"),
     [
-        ({"compilations": (compiled("0/0", operators=None), compiled("0/1"))}, Budget(min_operators=6)),
-        ({"compilations": (compiled("0/0", guards=None), compiled("0/1"))}, Budget(max_guards=40)),
-        ({"sweeps": (sweep(point(4), point(7, parity=None)),)}, Budget(max_relative_l2=1.0)),
-        ({"sweeps": ()}, Budget(max_relative_l2=1.0)),
+        (
+            {"compilations": (compiled("0/0", operators=None), compiled("0/1"))},
+            Budget(min_operators=6),
+            "Operators were not counted for 1 compilation.",
+        ),
+        (
+            {"compilations": (compiled("0/0", guards=None), compiled("0/1"))},
+            Budget(max_guards=40),
+            "Guards were not counted for 1 compilation.",
+        ),
+        ({"sweeps": (sweep(point(4), point(7, parity=None)),)}, Budget(max_relative_l2=1.0), "eager at 1 point of 2:"),
+        ({"sweeps": ()}, Budget(max_relative_l2=1.0), "eager as there was no sweep:"),
     ],
 )
-def test_limit_on_what_was_not_looked_at(changes: dict[str, object], budget: Budget) -> None:
-    assert only(sound(**changes), budget).rule == "CS117"
+def test_limit_on_what_was_not_looked_at(changes: dict[str, object], budget: Budget, says: str) -> None:
+    found = only(sound(**changes), budget)
+    assert found.rule == "CS117"
+    assert says in found.message
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,20 @@ def test_run_in_which_a_test_could_not_be_judged_tells_of_no_entry(suite: pytest
     assert STALE not in run(suite, BASELINE)
 
 
+def test_test_of_others_that_never_begins_keeps_nothing_from_being_told(suite: pytest.Pytester) -> None:
+    suite.makepyfile(test_third="import pytest\n@pytest.mark.skip(reason='not here')\ndef test_third(): pass")
+    assert STALE in run(suite, BASELINE)
+
+
+@pytest.mark.parametrize(("entries", "more"), [(5, None), (6, "1 other entry"), (7, "2 other entries")])
+def test_five_entries_are_listed_and_the_others_counted(suite: pytest.Pytester, entries: int, more: str | None) -> None:
+    write(Baseline({"2.13": {f"{STALE} {place}": 1 for place in range(entries)}}), suite.path / "b.json")
+    told = run(suite, BASELINE)
+    assert told.count("  fixed: ") == 5
+    assert ("other entr" in told) == (more is not None)
+    assert more is None or f"  ... and {more}." in told
+
+
 def test_run_that_stopped_at_a_failure_tells_of_no_entry(suite: pytest.Pytester) -> None:
     suite.makepyfile(test_a_fails="def test_fails(): assert False")
     assert STALE not in run(suite, BASELINE, "-x")

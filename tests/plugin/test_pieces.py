@@ -16,6 +16,7 @@ from compilescope.plugin.judging import Frozen, rule, rule_frozen
 from compilescope.plugin.ledger import Ledger
 from compilescope.plugin.marks import read_mark
 from compilescope.plugin.named import target_in
+from compilescope.plugin.watch import Watch
 from compilescope.plugin.xdist import Handover, Workers, hand_over
 from compilescope.record import (
     CodeObject,
@@ -94,6 +95,23 @@ def test_status_of_a_ruling(made: Recording, target: Target, broken: str | None,
     assert ruling(made, target, broken=broken).status == status
 
 
+def test_broken_excuses_no_claim_of_which_a_part_was_not_seen() -> None:
+    anew = recording(*TWICE.compilations, compilation("0/0#2"))
+    judged = ruling(anew, broken="why")
+    assert [one.rule for one in judged.findings] == ["CS203", "CS107"]
+    assert judged.status == "failed"
+
+
+def test_each_mark_is_held_to_its_own_targets() -> None:
+    kept, also = replace(REACHED, compiles=1), replace(REACHED, selector="also", compiles=1)
+    made = recording(compilation("0/0"), targets=(kept, also, replace(MISSED, selector="missed")))
+    marks = (("Block.forward", "also"), ("missed",))
+    scope: Any = SimpleNamespace(recording=made)
+    watch = Watch(scope, [read_mark("no_shape_recompile", targets, {}) for targets in marks])
+    assert watch.claimed == 2
+    assert [[one.rule for one in judged.findings] for judged in watch.rulings()] == [[], ["CS102"]]
+
+
 def test_two_targets_of_one_name_are_both_asked_for() -> None:
     claim = read_mark("no_shape_recompile", ("a", "b"), {})
     one = recording(compilation("0/0"))
@@ -127,6 +145,18 @@ def test_whatever_runs_eagerly_after_a_freeze_counts(kind: FallbackKind, code: s
     (found,) = rule_frozen(after(5), before, 2).findings
     assert found.rule == code
     assert "ran eagerly after freeze(), 3 calls" in found.message
+
+
+def test_what_runs_eagerly_for_the_first_time_after_a_freeze_counts_though_its_calls_were_not_counted() -> None:
+    inside = Fallback(code=OTHER.id, kind="unsupported", calls=None, detail="")
+    warm = recording(compilation("0/0"))
+    after = replace(warm, fallbacks=(inside,))
+    (found,) = rule_frozen(after, Frozen(warm, 1), 2).findings
+    assert (found.rule, found.message) == (
+        "CS401",
+        "other ran eagerly after freeze(), calls were not counted (unsupported)",
+    )
+    assert rule_frozen(after, Frozen(after, 1), 2).status == "held"
 
 
 def test_freeze_asks_that_something_compiled_is_called() -> None:
@@ -223,6 +253,26 @@ def test_ledger_keeps_what_another_session_has_accepted_meanwhile(tmp_path: Path
     }
 
 
+def test_ledger_keeps_the_most_that_any_worker_has_met(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    ledger = Ledger.open(path, updating=True)
+    for amount in (1, 3, 2):
+        ledger.note({"2.13": {ENTRY: amount}}, {"2.13": {ENTRY: amount}})
+    ledger.write()
+    assert baseline.read(path).torch == {"2.13": {ENTRY: 3}}
+    later = Ledger(path, baseline.read(path), updating=False, met=ledger.met)
+    assert later.stale() == ()
+
+
+def test_ledger_lowers_nothing_that_was_accepted_more_often(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    baseline.write(baseline.Baseline({"2.13": {ENTRY: 3}}), path)
+    ledger = Ledger.open(path, updating=True)
+    ledger.hold(TEST, [ruling(TWICE)], META.torch)
+    assert ledger.write() == f"{path}: 0 entries accepted anew."
+    assert baseline.read(path).torch == {"2.13": {ENTRY: 3}}
+
+
 def test_ledger_tells_what_is_accepted_more_often_than_met(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     printed, item = f"CS301 [test {TEST}] print", f"CS301 [test {TEST}] item"
@@ -253,6 +303,16 @@ def test_what_is_accepted_of_one_test_excuses_no_other_and_no_check(tmp_path: Pa
 def test_ledger_that_is_missing_says_how_to_begin_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--compilescope-update-baseline begins it"):
         Ledger.open(tmp_path / "none.json", updating=False)
+
+
+def test_census_is_whole_where_every_expected_test_was_judged_by_some_worker() -> None:
+    one, other = Census({"a", "b"}, {"a"}), Census({"a", "b"}, {"b"})
+    assert not one.is_whole
+    one.add(other)
+    assert one.is_whole
+    one.add(Census({"a", "b"}, set(), partial=True))
+    assert not one.is_whole
+    assert not Census().is_whole, "nothing was judged"
 
 
 # --- pytest-xdist ---------------------------------------------------------------------------------
@@ -326,7 +386,19 @@ def test_pattern_in_a_recording(pattern: str, status: str, compiles: int) -> Non
 
 
 def test_what_was_tried_in_vain_is_skipped() -> None:
-    assert target_in(recording(compilation("0/0", "failed")), "Block.forward").status == "skipped"
+    beside = compilation("1/0", code=OTHER)
+    assert target_in(recording(beside, compilation("0/0", "failed")), "Block.forward").status == "skipped"
+    assert target_in(recording(beside), "Block.forward").status == "never_reached"
+
+
+def test_target_has_its_own_resume_functions_and_no_others() -> None:
+    mine, foreign = (
+        replace(code, id=f"{code.id}-resumed", qualname="torch_dynamo_resume_in_f_at_5", resumes=code.id)
+        for code in (BLOCK, OTHER)
+    )
+    made = recording(*(compilation(code.id, code=code) for code in (BLOCK, OTHER, mine, foreign)))
+    found = target_in(replace(made, code_objects=(BLOCK, OTHER, mine, foreign)), "Block.forward")
+    assert (found.compiles, found.resumed, found.codes) == (1, 1, (BLOCK.id, mine.id))
 
 
 def test_the_recorder_s_own_word_holds() -> None:

@@ -36,6 +36,10 @@ EXPECTED = {
     "test_explained_between_the_shapes": ("failed", r"CS107  The cache was emptied between two compilations"),
     "test_nothing_is_called_after_freeze": ("failed", r"CS101  Nothing that was compiled was called after freeze\(\)"),
     "test_eager_after_freeze": ("failed", r"CS401  Block\.forward ran eagerly after freeze\(\), 1 call \(stance\)"),
+    "test_generator_within_after_freeze": (
+        "failed",
+        r"CS401  sines ran eagerly after freeze\(\), calls were not counted \(unsupported\)",
+    ),
     "test_limit_met_in_the_warmup": ("failed", r"CS204  Block\.forward ran eagerly after freeze\(\), 1 call"),
     "test_two_patterns": ("passed", ""),
     "test_instance_and_method": ("passed", ""),

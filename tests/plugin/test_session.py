@@ -273,6 +273,21 @@ def test_worker_that_hands_over_nothing_fails_a_session_that_went_well() -> None
     assert controller.exitstatus == pytest.ExitCode.TESTS_FAILED
 
 
+def test_baseline_that_cannot_be_written_at_the_end_fails_the_session(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        from pathlib import Path
+        from compilescope.plugin.reporting import Reporting
+
+        def test_plain(request):
+            request.config.pluginmanager.get_plugin(Reporting.NAME).census.judged.add("t")
+            Path("b.json").write_text("[]")
+    """)
+    result = pytester.runpytest_inprocess("--compilescope-baseline=b.json", "--compilescope-update-baseline")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["=* compilescope =*", "b.json is no baseline of compilescope*"])
+
+
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_fixture_asked_for_when_nothing_of_ours_runs_is_judged_behind_the_test(request: pytest.FixtureRequest) -> None:
     import torch

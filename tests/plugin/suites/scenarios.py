@@ -149,6 +149,24 @@ def test_eager_after_freeze(compilescope: Watch) -> None:
         call(model, 5)
 
 
+def sines(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    yield x.sin()
+
+
+def test_generator_within_after_freeze(compilescope: Watch) -> None:
+    inner = {"function": iter}
+
+    @torch.compiler.disable(recursive=False)
+    def within(x: torch.Tensor) -> torch.Tensor:
+        return next(inner["function"](x))
+
+    model = torch.compile(lambda x: within(x * 2) + 1, backend="eager")
+    with compilescope.warmup():
+        model(torch.ones(3, 3))
+    inner["function"] = sines
+    model(torch.ones(3, 3))
+
+
 def test_limit_met_in_the_warmup(compilescope: Watch) -> None:
     model = compiled(dynamic=False)
     with compilescope.warmup():
