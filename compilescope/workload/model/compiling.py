@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import torch
 from torch import nn
 
 from compilescope.errors import UsageError
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 WHOLE: Final = "whole"
 BLOCKS: Final = "blocks"
@@ -64,6 +65,22 @@ def parts(model: nn.Module, what: str | None) -> tuple[nn.Module, ...]:
         msg = f"--compile {what}: {type(model).__name__} has no module of that class or name.{said}"
         raise UsageError(msg)
     return found
+
+
+def compiled(model: nn.Module, how: Compile) -> Callable[..., object]:
+    """Compile what is to be compiled of ``model``, and return what is to be called in its place.
+
+    The whole is compiled as a user compiles it, by ``torch.compile(model)``: what ``model.compile()`` makes of a class
+    of torch's own is never traced. Parts stay where they are, so they are compiled in place.
+
+    Raises:
+        UsageError: the model has no such part.
+    """
+    if how.what is None or how.what == WHOLE:
+        return cast("Callable[..., object]", torch.compile(model, **how.options))
+    for module in parts(model, how.what):
+        module.compile(**how.options)
+    return model
 
 
 def described(modules: tuple[nn.Module, ...], how: Compile) -> str:

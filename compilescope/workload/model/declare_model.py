@@ -9,7 +9,7 @@ import inspect
 import itertools
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -17,7 +17,7 @@ from compilescope.errors import UsageError, WorkloadError
 from compilescope.wording import guess, listing
 from compilescope.workload.declare import Axis, Workload
 from compilescope.workload.faults import one_line
-from compilescope.workload.model.compiling import Compile, described, parts
+from compilescope.workload.model.compiling import Compile, compiled, described, parts
 from compilescope.workload.model.default_axes import Search
 from compilescope.workload.model.examples import Example, example_of
 from compilescope.workload.model.input_spec import read_inputs
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from compilescope.workload.model.default_axes import Chosen
     from compilescope.workload.model.input_spec import Inputs, Size
 from compilescope.workload.model.target import ModelTarget
-
-_MOST_BLANKS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +230,9 @@ def _blanks(target: ModelTarget, model: nn.Module) -> str:
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = [p for p in signature_of(model).parameters.values() if p.kind not in variadic]
     needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
-    shown = needed or parameters[:_MOST_BLANKS]
+    # Where all are optional, as in transformers, one of them is the main one all the same.
+    main = getattr(original_of(model), "main_input_name", None)
+    shown = needed or [parameter for parameter in parameters if parameter.name == main] or parameters[:1]
     command = " ".join(("compilescope report", shlex.quote(target.source), *map(_blank, shown)))
     takes = listing(parameter.name for parameter in parameters)
     return (
@@ -294,7 +294,7 @@ class _Trial:
     def runs(self, values: Mapping[str, Scalar]) -> str | None:
         """Return what the model raises at a point; None where it runs."""
         try:
-            _call(self.model, self.provider, self.how)(**values)
+            _call(self.model, self.model, self.provider, self.how)(**values)
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 (the user's model may raise anything)
@@ -326,34 +326,34 @@ def _not_run(target: ModelTarget, trial: _Trial, free: Sequence[str]) -> str:
 
 
 def factory(
-    target: ModelTarget, how: Construction, compiled: Compile | None, inputs: Callable[[nn.Module], Provider]
+    target: ModelTarget, how: Construction, how_compiled: Compile | None, inputs: Callable[[nn.Module], Provider]
 ) -> Callable[..., Callable[..., object]]:
     """Return what builds the model, compiles what is to be compiled, and returns the call of a point.
 
     Args:
         target: what names the model.
         how: it is built.
-        compiled: what of it is compiled; None for nothing.
+        how_compiled: what of it is compiled; None for nothing.
         inputs: returns where the inputs of the model come from.
     """
 
     def build_model(device: str | None = how.device) -> Callable[..., object]:
         chosen = dataclasses.replace(how, device=device)
         model = build(target, chosen)
-        if compiled is not None:
-            for module in parts(model, compiled.what):
-                module.compile(**compiled.options)
-        return _call(model, inputs(model), chosen)
+        called = model if how_compiled is None else compiled(model, how_compiled)
+        return _call(model, called, inputs(model), chosen)
 
     return build_model
 
 
-def _call(model: nn.Module, provider: Provider, how: Construction) -> Callable[..., object]:
+def _call(
+    model: nn.Module, called: Callable[..., object], provider: Provider, how: Construction
+) -> Callable[..., object]:
     device = how.device or _device_of(model)
 
     def call(**axes: Scalar) -> object:
         with contextlib.nullcontext() if how.train else torch.no_grad():
-            return model(**provider.make(axes, device))
+            return called(**provider.make(axes, device))
 
     return call
 

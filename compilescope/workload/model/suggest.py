@@ -24,6 +24,8 @@ def blank(name: str, annotation: str = "") -> str:
         value = "bool[batch,seq]"
     elif name.endswith(("ids", "tokens")):
         value = "i64[batch,seq]"
+    elif name.startswith(("pixel", "image", "sample")):
+        value = "f32[batch,3,height,width]"
     else:
         value = "f32[batch,seq,16]"
     return f"--input {shlex.quote(f'{name}={value}')}"

@@ -175,7 +175,8 @@ def _check_arguments(target: ModelTarget, given: set[str]) -> None:
     missing = [name for name in missing if name not in given]
     if missing:
         options = " ".join(f"--set {name}=VALUE" for name in missing)
-        msg = f"{target.source} needs {listing(missing)} to be built: give {options}."
+        what = "" if isinstance(target.value, type) else " (a function is taken for one that builds a model)"
+        msg = f"{target.source} needs {listing(missing)} to be built{what}: give {options}."
         raise WorkloadError(msg)
 
 

@@ -110,6 +110,20 @@ def test_what_the_program_compiles_is_left_as_it_is(write: Write, report: Report
     assert len(made.compiled) == 2
 
 
+def test_class_of_torch_itself_is_compiled(report: Report) -> None:
+    arguments = ("--set", "d_model=8", "--set", "nhead=2", "--set", "batch_first=true", "--sweep", "n=3,4", *EAGER)
+    made = report("torch.nn:TransformerEncoderLayer", *arguments, "--input", "src=f32[2,n,8]")
+    assert [target.status for target in made.targets] == ["compiled"]
+    assert not made.fallbacks
+
+
+def test_main_input_of_a_model_is_asked_for_where_all_are_optional(write: Write, run: Run) -> None:
+    text = NET.replace("(self, x, mask=None", "(self, mask=None, x=None")
+    text = text.replace("    def forward", "    main_input_name = 'x'\n    def forward")
+    result = run("report", f"{write(text)}:Net")
+    assert result.stderr.splitlines()[1].endswith(":Net --input 'x=f32[batch,seq,16]'")
+
+
 def test_constructor_takes_arguments_and_the_device(write: Write, report: Report) -> None:
     arguments = ("--set", "width=4", "--input", "x=f32[batch,seq,4]", "--sweep", "batch=2", "--sweep", "seq=3")
     made = report(f"{write(NET)}:Net", *arguments, "--device", "meta")
