@@ -17,7 +17,7 @@ from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.printing import Command, tell
 from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
 from compilescope.commands.verdict import check_exit_code
-from compilescope.config import load_config
+from compilescope.config import load_config, working_folder
 from compilescope.gate.baseline import entry_of
 from compilescope.gate.budget import judge
 from compilescope.wording import count
@@ -74,7 +74,7 @@ class _Remembering(Command):
 def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (click gives each option its type)
     """Run a source and judge the recording."""
     request, wish = _take(Request, options), _take(Wish, options)
-    config = load_config(Path.cwd(), os.environ)
+    config = load_config(working_folder(), os.environ)
     budget = budget_from(options, config.budget)
     keeper = open_baseline(wish, config, context.meta[_ARGUMENTS])
     source = locate(request.source)

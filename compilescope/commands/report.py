@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import click
 
@@ -11,7 +10,7 @@ from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.printing import Command, tell
 from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_options
 from compilescope.commands.verdict import exit_code
-from compilescope.config import load_config
+from compilescope.config import load_config, working_folder
 from compilescope.workload.locate import locate
 
 _HELP = f"""Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
@@ -33,7 +32,7 @@ Exit codes: 0  reported
 def report(context: click.Context, /, **options: object) -> None:
     """Run a source and show the recording."""
     request = Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
-    config = load_config(Path.cwd(), os.environ)
+    config = load_config(working_folder(), os.environ)
     source = locate(request.source)
     routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=files_of(source))
     recording = obtain(source, request, config)
