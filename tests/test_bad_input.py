@@ -13,6 +13,7 @@ import torch
 from click.testing import CliRunner
 
 from compilescope.cli import main
+from compilescope.observing import Scope
 from compilescope.storage import load
 
 if TYPE_CHECKING:
@@ -316,3 +317,26 @@ def test_sigterm_in_a_script_saves_what_was_recorded(tmp_path: Path) -> None:
     assert len(recording.compiled) == 1
     assert (recording.meta.run.status, recording.meta.run.error) == ("interrupted", "terminated by SIGTERM")
     assert "interrupted" in out
+
+
+@pytest.mark.parametrize("command", ["report", "check"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("source", [COMPILE, SLOW_SWEEP.replace("time.sleep(60)", "pass")], ids=["script", "sweep"])
+def test_signal_after_the_program_waits_for_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, command: str, number: signal.Signals, code: int
+) -> None:
+    explain = Scope.recording.fget
+
+    def explain_slowly(scope: Scope) -> Recording:
+        # Once the program has ended, which is once signals wait: a sweep asks for its recording as it goes.
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            os.kill(os.getpid(), number)
+        return explain(scope)
+
+    monkeypatch.setattr(Scope, "recording", property(explain_slowly))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "source.py").write_text(source)
+    ended = CliRunner().invoke(main, [command, "source.py", "--save", "run.json", "-o", "out.txt"])
+    assert ended.exit_code == code
+    assert saved("ok").compiled
+    assert "eager fallbacks" in (tmp_path / "out.txt").read_text()

@@ -12,6 +12,7 @@ from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtai
 from compilescope.commands.verdict import exit_code
 from compilescope.config import load_config, working_folder
 from compilescope.workload.locate import locate
+from compilescope.workload.signals import signals_seen
 
 _HELP = f"""Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
 break, every call that ran eager.
@@ -35,9 +36,10 @@ def report(context: click.Context, /, **options: object) -> None:
     config = load_config(working_folder(), os.environ)
     source = locate(request.source)
     routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=files_of(source))
-    recording = obtain(source, request, config)
-    failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
-    say(recording, request, routes)
-    for failure in failures:
-        tell(f"error: {failure}")
-    context.exit(2 if failures else exit_code(recording))
+    with signals_seen() as signals:
+        recording = obtain(source, request, config, over=signals.wait)
+        failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
+        say(recording, request, routes)
+        for failure in failures:
+            tell(f"error: {failure}")
+    context.exit(signals.code or (2 if failures else exit_code(recording)))

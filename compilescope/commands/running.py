@@ -20,7 +20,6 @@ from compilescope.workload.exits import hard_exits_seen
 from compilescope.workload.folder import folder_kept
 from compilescope.workload.locate import RecordingSource, ScriptSource
 from compilescope.workload.points import RANDOM, parse_order
-from compilescope.workload.signals import termination_seen
 from compilescope.workload.streams import streams_kept
 
 if TYPE_CHECKING:
@@ -120,13 +119,21 @@ def files_of(source: Source) -> dict[Path, str]:
     return dict.fromkeys((stem.with_suffix(".py"), stem / "__init__.py"), "the program that is run")
 
 
-def obtain(source: Source, request: Request, config: Config, *, target_is_for_reading: bool = False) -> Recording:
+def obtain(
+    source: Source,
+    request: Request,
+    config: Config,
+    *,
+    over: Callable[[], None],
+    target_is_for_reading: bool = False,
+) -> Recording:
     """Return the recording of ``source``: read it, or run what makes it.
 
     Args:
         source: what the user named.
         request: the command line.
         config: the settings behind it.
+        over: is called when the program has ended: what was recorded is still to be explained.
         target_is_for_reading: whether ``--target`` means something to a recording that is merely read.
 
     Raises:
@@ -152,6 +159,7 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
         count_runs=config.count_runs if request.count_runs is None else request.count_runs,
         warn=lambda text: tell(f"warning: {text}"),
         track=iter if request.quiet else show,
+        over=over,
     )
     if isinstance(source, ScriptSource):
         _refuse(request, "a script has no axes and no factory", keep=("script_args",))
@@ -167,7 +175,7 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
 @contextlib.contextmanager
 def _program_contained() -> Iterator[None]:
     """Let what runs end in any way that it likes, and come back to where and how we were."""
-    with folder_kept(), streams_kept(), hard_exits_seen(), termination_seen():
+    with folder_kept(), streams_kept(), hard_exits_seen():
         yield
 
 

@@ -50,6 +50,7 @@ class Settings:
         count_runs: whether calls are compared with graph runs, to see eager fallbacks.
         warn: shows a doubt before the run.
         track: shows progress while it hands out points.
+        over: is called when the program has ended, before what was recorded is explained.
     """
 
     patterns: tuple[str, ...] = ()
@@ -60,6 +61,7 @@ class Settings:
     count_runs: bool = True
     warn: Callable[[str], None] = lambda _: None
     track: Callable[[Sequence[Point]], Iterator[Point]] = iter
+    over: Callable[[], None] = lambda: None
 
 
 def record_script(source: ScriptSource, arguments: Sequence[str], settings: Settings) -> Recording:
@@ -70,6 +72,7 @@ def record_script(source: ScriptSource, arguments: Sequence[str], settings: Sett
     with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
         with program_may_wander():
             run = run_script(source.path, arguments)
+            settings.over()
         recording = scope.recording
     return _ended(recording, run, revision_of(source.path))
 
@@ -88,6 +91,7 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
             with program_may_wander(), ending_seen() as ending:
                 run = _sweep_each(workloads, scope, settings)
                 last = ended(ending.come).run
+                settings.over()
             recording = scope.recording
         run = last if run.status == "ok" and last.status != "ok" else run
     if settings.arguments.get("device") == "meta":
