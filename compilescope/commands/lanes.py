@@ -17,6 +17,7 @@ from compilescope.lanes.ci.read import read
 from compilescope.lanes.lane import marked
 from compilescope.lanes.reading import distinct, is_command, typed_lanes
 from compilescope.lanes.telling import lines
+from compilescope.render.words import harmless
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +89,7 @@ def lanes(context: click.Context, /, **options: object) -> None:
     request = _Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
     result = _audit(request, working_folder())
     for line in lines(result, verbose=request.verbose):
-        show(f"{line}\n")
+        show(f"{harmless(line)}\n")
     skipped = not request.allow_skipped and (result.skipped or result.skipping)
     failed = FOUND if result.unselected or result.empty or result.ignored or skipped else FINE
     context.exit(BROKEN if result.unread else failed)
