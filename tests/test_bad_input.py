@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from compilescope.cli import main
 from compilescope.observing import Scope
+from compilescope.render.registry import FORMATS
 from compilescope.storage import load
 
 if TYPE_CHECKING:
@@ -71,6 +72,16 @@ def test_output_of_a_script_does_not_mix_with_the_report(report: Cli) -> None:
     ended = report("print('loss 0.3')\n" + COMPILE, "--format", "json")
     assert ended.stdout.startswith("{")
     assert "loss 0.3" in ended.stderr
+
+
+def test_text_that_utf_8_cannot_hold_loses_no_recording(report: Cli, tmp_path: Path) -> None:
+    keys = "f = torch.compile(lambda x, d: x + len(d), backend='eager')\nfor key in '\\udce8\\udce9':\n    "
+    source = COMPILE + keys + "f(torch.ones(2), {key: 1})\nraise ValueError('\\udce9')\n"
+    files = [f"--format={name}:out.{name}" for name in FORMATS]
+    ended = report(source, *files)
+    assert ended.exit_code == 2
+    assert len(saved("raised").compiled) == 3
+    assert all((tmp_path / f"out.{name}").read_bytes().decode() for name in FORMATS)
 
 
 def test_script_that_raises(report: Cli) -> None:

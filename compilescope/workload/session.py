@@ -14,6 +14,7 @@ from compilescope.analysis.axes import summarise, with_axes
 from compilescope.errors import WorkloadError
 from compilescope.observing import observe
 from compilescope.record import Run
+from compilescope.storage import encodable
 from compilescope.workload.coincidence import coincidences
 from compilescope.workload.declare import Axis, Workload
 from compilescope.workload.ending import ended, ending_seen
@@ -102,7 +103,7 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
 
 def _ended(recording: Recording, run: Run, revision: str | None) -> Recording:
     meta = msgspec.structs.replace(recording.meta, run=run, revision=revision)
-    return with_axes(msgspec.structs.replace(recording, meta=meta))
+    return encodable(with_axes(msgspec.structs.replace(recording, meta=meta)))
 
 
 def _targets(workloads: Sequence[Workload], patterns: Sequence[str]) -> list[object]:
