@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 TERMINATED: Final = 128 + signal.SIGTERM
 """What a shell makes of a program that SIGTERM ended."""
 
+_TIMERS: Final = frozenset({signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF})
+
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM arrived. It ends whatever Ctrl-C would end, and passes what lets Ctrl-C pass."""
@@ -31,6 +33,7 @@ class Signals:
         self._process = os.getpid()
         self._handled: set[int] = set()
         self._waiting = False
+        self._timers = {timer for timer in _TIMERS if signal.getitimer(timer) != (0.0, 0.0)}
         self.code: int | None = None
         """What to exit with for a signal that has waited; None where none has come."""
 
@@ -47,7 +50,10 @@ class Signals:
     def wait(self) -> None:
         """Let signals wait from now on, until all that was recorded is written; a second Ctrl-C does not."""
         self._waiting = True
-        # The program may have put its own handlers there, and it has ended.
+        # The program has ended, and with it what its timers were for; one that was set before is somebody else's.
+        for timer in _TIMERS - self._timers:
+            signal.setitimer(timer, 0)
+        # The program may have put its own handlers there, too.
         for number, handler in ((signal.SIGTERM, self._terminate), (signal.SIGINT, self._interrupt)):
             if number in self._handled:
                 signal.signal(number, handler)

@@ -134,3 +134,20 @@ def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
         assert signals.code is None
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_timer_of_the_program_does_not_go_off_behind_it() -> None:
+    with signals_seen() as signals:
+        signal.setitimer(signal.ITIMER_REAL, 1000)
+        signals.wait()
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_timer_of_somebody_else_goes_on() -> None:
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1000)
+    try:
+        with signals_seen() as signals:
+            signals.wait()
+            assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
