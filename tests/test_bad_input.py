@@ -84,6 +84,36 @@ def test_text_that_utf_8_cannot_hold_loses_no_recording(report: Cli, tmp_path: P
     assert all((tmp_path / f"out.{name}").read_bytes().decode() for name in FORMATS)
 
 
+@pytest.mark.parametrize("ending", ["raise Odd", "sys.exit(Odd())"])
+def test_text_that_cannot_be_made_loses_no_recording(report: Cli, ending: str) -> None:
+    odd = "import sys\nclass Odd(Exception):\n    def __str__(self):\n        raise ValueError\n"
+    ended = report(f"{COMPILE}{odd}{ending}\n")
+    assert ended.exit_code == 2
+    assert "compilescope itself failed" not in ended.stderr
+    assert len(load("run.json").compiled) == 1
+    assert "<Odd whose text cannot be made>" in str(load("run.json").meta.run.error)
+
+
+def test_program_that_becomes_another_one_is_no_success(report: Cli) -> None:
+    ended = report(COMPILE + "import os\nos.execlp('true', 'true')\n")
+    assert ended.exit_code == 2
+    assert "warning: The workload ended itself with os.exec('/" in ended.stderr
+    assert len(saved("exited").compiled) == 1
+
+
+@pytest.mark.parametrize(("ending", "code"), [("", 0), ("sys.exit(7)", 7), ("raise ValueError('x')", 1)])
+def test_forked_child_that_runs_on_writes_no_report(tmp_path: Path, ending: str, code: int) -> None:
+    (tmp_path / "source.py").write_text(
+        f"{COMPILE}import os, sys\nsys.stdout.flush()\nchild = os.fork()\nif child:\n"
+        f"    print('child', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\nelse:\n    {ending or 'pass'}\n"
+    )
+    command = [sys.executable, "-m", "compilescope", "report", "source.py"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0
+    assert f"child {code}\n" in ended.stderr
+    assert ended.stdout.count("eager fallbacks") == ended.stderr.count("eager fallbacks") == 1
+
+
 def test_script_that_raises(report: Cli) -> None:
     ended = report(COMPILE + "raise ValueError('no data')\n")
     assert ended.exit_code == 2

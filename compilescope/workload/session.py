@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from compilescope.storage import encodable
 from compilescope.workload.coincidence import coincidences
 from compilescope.workload.declare import Axis, Workload
 from compilescope.workload.ending import ended, ending_seen
+from compilescope.workload.exits import leave_as_child
 from compilescope.workload.faults import one_line, user_traceback
 from compilescope.workload.folder import program_may_wander
 from compilescope.workload.load import importable, load_workloads
@@ -70,9 +72,11 @@ def record_script(source: ScriptSource, arguments: Sequence[str], settings: Sett
 
     What the script prints to ``sys.stdout`` goes to stderr: stdout belongs to the report.
     """
+    process = os.getpid()
     with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
         with program_may_wander():
             run = run_script(source.path, arguments)
+            leave_as_child(process, run)
             settings.over()
         recording = scope.recording
     return _ended(recording, run, revision_of(source.path))
@@ -85,16 +89,17 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
         WorkloadError: the source cannot be imported, or declares nothing that can be run.
         UsageError: an axis is unknown.
     """
-    home = Path.cwd()
+    home, process = Path.cwd(), os.getpid()
     with importable(source), contextlib.redirect_stdout(sys.stderr):
         workloads = _with_values(load_workloads(source), settings.values)
         with observe(_targets(workloads, settings.patterns), count_runs=settings.count_runs) as scope:
             with program_may_wander(), ending_seen() as ending:
                 run = _sweep_each(workloads, scope, settings)
                 last = ended(ending.come).run
+                run = last if run.status == "ok" and last.status != "ok" else run
+                leave_as_child(process, run)
                 settings.over()
             recording = scope.recording
-        run = last if run.status == "ok" and last.status != "ok" else run
     if settings.arguments.get("device") == "meta":
         # The recorder names the machine's device; what ran on meta ran on none.
         recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))
