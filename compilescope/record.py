@@ -380,7 +380,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a recording comes from."""
+    """Where a recording comes from.
+
+    ``merged`` is how many recordings it was made of, each of which began with an empty cache.
+    """
 
     format: int = FORMAT
     compilescope: str
@@ -394,6 +397,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, Scalar] = {}
     counts_runs: bool = False
     run: Run | None = None
+    merged: int = 1
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):

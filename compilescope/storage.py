@@ -133,7 +133,8 @@ def merge(recordings: Iterable[Recording]) -> Recording:
     """Join recordings of several processes (pytest workers, ranks) into one.
 
     Code objects are joined by id, graph breaks by site (their events add up); compilations,
-    fallbacks, targets, sweeps and findings are kept all. Meta data is the first recording's.
+    fallbacks, targets, sweeps and findings are kept all. Meta data is the first recording's,
+    but for how many they are.
 
     Every process counts its compilations anew, and so does Dynamo after each reset. As within one
     recording, ``#n`` is appended where an id comes again, and the entries that a recompile speaks of
@@ -149,7 +150,7 @@ def merge(recordings: Iterable[Recording]) -> Recording:
     codes = {code.id: code for part in parts for code in part.code_objects}
     numbers: Counter[str] = Counter()
     return Recording(
-        meta=parts[0].meta,
+        meta=msgspec.structs.replace(parts[0].meta, merged=sum(part.meta.merged for part in parts)),
         code_objects=tuple(codes.values()),
         compilations=tuple(c for part in parts for c in _renumbered(part.compilations, numbers)),
         graph_breaks=merge_breaks(b for part in parts for b in part.graph_breaks),

@@ -81,8 +81,9 @@ UNKNOWN_TARGET: Final = Rule(
 NOT_VARIED: Final = Rule(
     "CS107",
     "nothing-varied",
-    "Shape-driven recompiles are forbidden, and every sweep ran a single point: no shape could have changed.",
-    "Give an axis two values or more.",
+    "Shape-driven recompiles are forbidden, and none could have been seen: every sweep ran a single point, or the "
+    "cache was emptied between two compilations of a target.",
+    "Give an axis two values or more; call torch.compiler.reset() and torch._dynamo.explain() outside of the run.",
     limit="no-shape-recompile",
 )
 OWN_UNSEEN: Final = Rule(
