@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
     """Run the file at ``path`` as ``__main__`` and return how it ended; nothing that it raises escapes.
 
-    ``sys.argv`` holds the script and ``arguments``, and its folder comes first on ``sys.path``;
-    both are as before on return. ``sys.exit(0)`` is an ordinary end.
+    ``sys.argv`` holds the script and ``arguments``, and its folder comes first on ``sys.path``, unless
+    Python runs with safe paths; both are as before on return. ``sys.exit(0)`` is an ordinary end.
     """
     whole = path.resolve()
     with _as_program(whole, arguments), ending_seen() as ending:
@@ -36,7 +36,8 @@ def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
 def _as_program(path: Path, arguments: Sequence[str]) -> Iterator[None]:
     before = list(sys.argv), list(sys.path)
     sys.argv[:] = [str(path), *arguments]
-    sys.path.insert(0, str(path.parent))
+    if not sys.flags.safe_path:
+        sys.path.insert(0, str(path.parent))
     try:
         yield
     finally:
