@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 from typing import Any
@@ -23,12 +24,22 @@ class _Commands(Command, click.Group):
     """Turns what a command raises into one sentence and an exit code."""
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's own signature)
-        """Run the program; its own help and version may have nowhere to go."""
+        """Run the program; what it says of itself, or of wrong usage, may have nowhere to go."""
         try:
-            return super().main(*args, **extra)
+            # Standing alone, click exits 1 where it cannot write its message: that would mean findings.
+            code = super().main(*args, **{**extra, "standalone_mode": False})
         except CompilescopeError as error:
             tell(f"Error: {error}")
-            sys.exit(error.exit_code)
+            code = error.exit_code
+        except click.ClickException as error:
+            said = io.StringIO()
+            error.show(said)
+            tell(said.getvalue().rstrip("\n"))
+            code = error.exit_code
+        except click.Abort:
+            tell("Interrupted.")
+            code = INTERRUPTED
+        sys.exit(code)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,6 @@ from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 _PREFIX: Final = "COMPILESCOPE_"
 _FILE: Final = "pyproject.toml"
@@ -107,6 +107,19 @@ _READERS: Final[Mapping[str, Callable[[object], object]]] = MappingProxyType(
 """Each key of the table, with what reads its value; the error that one raises says what it wants."""
 _TABLES: Final = frozenset({"budget"})
 """Keys whose values no environment variable could hold."""
+
+
+def working_folder() -> Path:
+    """Return the folder that the user is in.
+
+    Raises:
+        UsageError: somebody has deleted it.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        msg = f"The working directory cannot be used: {error.strerror}. Go to one that exists."
+        raise UsageError(msg) from None
 
 
 def load_config(folder: Path, environment: Mapping[str, str]) -> Config:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from compilescope.analysis import breaks, causes
 from compilescope.analysis.advice import advise_recording
 from compilescope.analysis.axes import with_axes
+from compilescope.storage import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +30,7 @@ class Scope:
     def recording(self) -> Recording:
         """What was recorded so far, explained. May be read inside the block and after it."""
         bare = replace(self._recorder.recording(), sweeps=tuple(self._sweeps))
-        return advise_recording(with_axes(breaks.explain(causes.explain(bare))))
+        return encodable(advise_recording(with_axes(breaks.explain(causes.explain(bare)))))
 
     @property
     def served(self) -> int | None:

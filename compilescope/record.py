@@ -92,8 +92,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         guard_type: Dynamo's name of the guard class, such as ``TENSOR_MATCH``.
         kind, advice: the name of the cause, and what helps; None until analysed, ``advice`` where nothing does too.
         part: which part of a compound guard: a tensor property, a global-state field.
-        holder: what holds the value: ``local``, ``closure``, ``global``, ``module``, ``object``,
-            ``dict``, ``sequence``, ``tensor``, ``ambient``.
+        holder: what holds it: local, closure, global, module, object, dict, sequence, tensor or ambient.
         expected_type, actual_type: type names of both sides where they are known.
         raised: text of the exception where the guard raised instead of answering.
         symbols: the sources that a shape relation speaks of.
@@ -437,12 +436,12 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         format, compilescope: version of the JSON format, and of compilescope.
         torch, python, platform, device: versions of what ran, and on what.
-        rank: of a distributed process (``RANK``); None elsewhere.
-        argv, revision: the command line, and git's commit of the program; None where it is not in git.
+        rank, argv, revision: ``RANK`` of a distributed process, the command line, and git's commit of the program.
         config: settings of Dynamo when the first compilation began.
         counts_runs: whether calls and graph runs were counted: without it eager calls were not looked at.
         run: how the workload ended; None where no command ran it.
         next: commands that would report on the models of a program that compiled nothing.
+        merged: of how many recordings it was made, each of which began with an empty cache.
     """
 
     format: int = FORMAT
@@ -458,6 +457,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     counts_runs: bool = False
     run: Run | None = None
     next: tuple[str, ...] = ()
+    merged: int = 1
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from compilescope.record import Compilation
 
 
+_Value = TypeVar("_Value")
+
+
 class _MetaProbe(msgspec.Struct):
     """The two fields that tell whether a file is ours and how new it is."""
 
@@ -31,9 +34,35 @@ class _Probe(msgspec.Struct):
     meta: _MetaProbe
 
 
+def encodable(value: _Value) -> _Value:
+    r"""Return plain data in which UTF-8 can hold every text: the names of files, for one, may be any bytes.
+
+    What it cannot hold are lone surrogates, and they become what they are written as: ``\udce9``.
+    """
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return cast("_Value", _escaped(value))
+    return value
+
+
+def _escaped(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.replace(
+            value, **{name: _escaped(one) for name, one in msgspec.structs.asdict(value).items()}
+        )
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(one) for key, one in value.items()}
+    if isinstance(value, tuple | list | set):
+        return type(value)(_escaped(one) for one in value)
+    return value
+
+
 def to_json(recording: Recording, *, indent: int | None = 1) -> bytes:
     """Return ``recording`` as UTF-8 JSON of format 1, with a final newline."""
-    encoded = msgspec.json.encode(recording)
+    encoded = msgspec.json.encode(encodable(recording))
     if indent is not None:
         encoded = msgspec.json.format(encoded, indent=indent)
     return encoded + b"\n"
@@ -104,7 +133,8 @@ def merge(recordings: Iterable[Recording]) -> Recording:
     """Join recordings of several processes (pytest workers, ranks) into one.
 
     Code objects are joined by id, graph breaks by site (their events add up); compilations,
-    fallbacks, targets, sweeps and findings are kept all. Meta data is the first recording's.
+    fallbacks, targets, sweeps and findings are kept all. Meta data is the first recording's,
+    but for how many they are.
 
     Every process counts its compilations anew, and so does Dynamo after each reset. As within one
     recording, ``#n`` is appended where an id comes again, and the entries that a recompile speaks of
@@ -120,7 +150,7 @@ def merge(recordings: Iterable[Recording]) -> Recording:
     codes = {code.id: code for part in parts for code in part.code_objects}
     numbers: Counter[str] = Counter()
     return Recording(
-        meta=parts[0].meta,
+        meta=msgspec.structs.replace(parts[0].meta, merged=sum(part.meta.merged for part in parts)),
         code_objects=tuple(codes.values()),
         compilations=tuple(c for part in parts for c in _renumbered(part.compilations, numbers)),
         graph_breaks=merge_breaks(b for part in parts for b in part.graph_breaks),

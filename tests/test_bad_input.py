@@ -13,6 +13,8 @@ import torch
 from click.testing import CliRunner
 
 from compilescope.cli import main
+from compilescope.observing import Scope
+from compilescope.render.registry import FORMATS
 from compilescope.storage import load
 
 if TYPE_CHECKING:
@@ -70,6 +72,46 @@ def test_output_of_a_script_does_not_mix_with_the_report(report: Cli) -> None:
     ended = report("print('loss 0.3')\n" + COMPILE, "--format", "json")
     assert ended.stdout.startswith("{")
     assert "loss 0.3" in ended.stderr
+
+
+def test_text_that_utf_8_cannot_hold_loses_no_recording(report: Cli, tmp_path: Path) -> None:
+    keys = "f = torch.compile(lambda x, d: x + len(d), backend='eager')\nfor key in '\\udce8\\udce9':\n    "
+    source = COMPILE + keys + "f(torch.ones(2), {key: 1})\nraise ValueError('\\udce9')\n"
+    files = [f"--format={name}:out.{name}" for name in FORMATS]
+    ended = report(source, *files)
+    assert ended.exit_code == 2
+    assert len(saved("raised").compiled) == 3
+    assert all((tmp_path / f"out.{name}").read_bytes().decode() for name in FORMATS)
+
+
+@pytest.mark.parametrize("ending", ["raise Odd", "sys.exit(Odd())"])
+def test_text_that_cannot_be_made_loses_no_recording(report: Cli, ending: str) -> None:
+    odd = "import sys\nclass Odd(Exception):\n    def __str__(self):\n        raise ValueError\n"
+    ended = report(f"{COMPILE}{odd}{ending}\n")
+    assert ended.exit_code == 2
+    assert "compilescope itself failed" not in ended.stderr
+    assert len(load("run.json").compiled) == 1
+    assert "<Odd whose text cannot be made>" in str(load("run.json").meta.run.error)
+
+
+def test_program_that_becomes_another_one_is_no_success(report: Cli) -> None:
+    ended = report(COMPILE + "import os\nos.execlp('true', 'true')\n")
+    assert ended.exit_code == 2
+    assert "warning: The workload ended itself with os.exec('/" in ended.stderr
+    assert len(saved("exited").compiled) == 1
+
+
+@pytest.mark.parametrize(("ending", "code"), [("", 0), ("sys.exit(7)", 7), ("raise ValueError('x')", 1)])
+def test_forked_child_that_runs_on_writes_no_report(tmp_path: Path, ending: str, code: int) -> None:
+    (tmp_path / "source.py").write_text(
+        f"{COMPILE}import os, sys\nsys.stdout.flush()\nchild = os.fork()\nif child:\n"
+        f"    print('child', os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\nelse:\n    {ending or 'pass'}\n"
+    )
+    command = [sys.executable, "-m", "compilescope", "report", "source.py"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0
+    assert f"child {code}\n" in ended.stderr
+    assert ended.stdout.count("eager fallbacks") == ended.stderr.count("eager fallbacks") == 1
 
 
 def test_script_that_raises(report: Cli) -> None:
@@ -316,3 +358,26 @@ def test_sigterm_in_a_script_saves_what_was_recorded(tmp_path: Path) -> None:
     assert len(recording.compiled) == 1
     assert (recording.meta.run.status, recording.meta.run.error) == ("interrupted", "terminated by SIGTERM")
     assert "interrupted" in out
+
+
+@pytest.mark.parametrize("command", ["report", "check"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("source", [COMPILE, SLOW_SWEEP.replace("time.sleep(60)", "pass")], ids=["script", "sweep"])
+def test_signal_after_the_program_waits_for_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, command: str, number: signal.Signals, code: int
+) -> None:
+    explain = Scope.recording.fget
+
+    def explain_slowly(scope: Scope) -> Recording:
+        # Once the program has ended, which is once signals wait: a sweep asks for its recording as it goes.
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            os.kill(os.getpid(), number)
+        return explain(scope)
+
+    monkeypatch.setattr(Scope, "recording", property(explain_slowly))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "source.py").write_text(source)
+    ended = CliRunner().invoke(main, [command, "source.py", "--save", "run.json", "-o", "out.txt"])
+    assert ended.exit_code == code
+    assert saved("ok").compiled
+    assert "eager fallbacks" in (tmp_path / "out.txt").read_text()

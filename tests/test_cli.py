@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -385,3 +386,14 @@ def test_explain_graph_break_without_torch(run: Cli, monkeypatch: pytest.MonkeyP
     ended = run("explain", "GB0170")
     assert ended.exit_code == 2
     assert "torch is not installed" in ended.stderr
+
+
+@pytest.mark.parametrize("arguments", ["report run.json", "check run.json", "lanes", "lanes -m slow"])
+def test_working_directory_that_was_deleted_gives_a_sentence(run: Cli, tmp_path: Path, arguments: str) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with contextlib.chdir(gone):
+        gone.rmdir()
+        ended = run(*arguments.split())
+    said = "Error: The working directory cannot be used: No such file or directory. Go to one that exists.\n"
+    assert (ended.exit_code, ended.stderr) == (2, said)

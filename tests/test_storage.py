@@ -110,6 +110,19 @@ def test_recording_that_begins_with_a_byte_order_mark_is_read() -> None:
     assert storage.from_json(codecs.BOM_UTF8 + storage.to_json(WHOLE)) == WHOLE
 
 
+def test_text_that_utf_8_cannot_hold_is_written_as_it_is_spelt() -> None:
+    run = Run(status="raised", error="no \udce9")
+    changed = {"meta": msgspec.structs.replace(META, argv=("\udce9.py",), config={"\udce9": "\udce9"}, run=run)}
+    told = storage.from_json(storage.to_json(msgspec.structs.replace(WHOLE, **changed)))
+    assert (told.meta.argv, told.meta.run.error) == (("\\udce9.py",), "no \\udce9")
+    assert told.meta.config == {"\\udce9": "\\udce9"}
+    assert told.compilations == WHOLE.compilations
+
+
+def test_what_utf_8_can_hold_stays_the_same_object() -> None:
+    assert storage.encodable(WHOLE) is WHOLE
+
+
 def test_json_is_of_the_contract() -> None:
     plain = json.loads(storage.to_json(WHOLE))
     assert plain["meta"]["format"] == 1

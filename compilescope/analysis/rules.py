@@ -81,9 +81,10 @@ UNKNOWN_TARGET: Final = Rule(
 NOT_VARIED: Final = Rule(
     "CS107",
     "nothing-varied",
-    "Shape-driven recompiles are forbidden, and every sweep ran a single point, or every call of a marked test's "
-    "target had the same sizes: no shape could have changed.",
-    "Give an axis two values or more; in a test, call the target with other sizes too.",
+    "Shape-driven recompiles are forbidden, and none could have been seen: every sweep ran a single point, the cache "
+    "was emptied between two compilations of a target, or every call of a marked test's target had the same sizes.",
+    "Give an axis two values or more; in a test, call the target with other sizes too; call torch.compiler.reset() and "
+    "torch._dynamo.explain() outside of the run.",
     limit="no-shape-recompile",
 )
 OWN_UNSEEN: Final = Rule(

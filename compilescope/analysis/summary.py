@@ -162,8 +162,8 @@ def _run_alarms(recording: Recording) -> Iterator[Alarm]:
     elif run.status == "interrupted":
         yield Alarm("interrupted", "The workload was interrupted: this is what was recorded until then.")
     else:
-        code = "" if run.exit_code is None else run.exit_code
-        yield Alarm("exited", f"The workload ended itself with sys.exit({code}).", wrong=bool(run.exit_code))
+        how = gist(run.error or "sys.exit()") if run.exit_code is None else f"sys.exit({run.exit_code})"
+        yield Alarm("exited", f"The workload ended itself with {how}.", wrong=run.exit_code != 0)
 
 
 def _nothing_alarms(recording: Recording) -> Iterator[Alarm]:

@@ -325,7 +325,8 @@ def _target(function: object) -> object:
 def _is_module_call(inner: object, module: torch.nn.Module) -> bool:
     """Whether ``inner`` is torch's way to call ``module.forward``; a class may have a ``__call__`` of its own."""
     called = type(module).__call__ if inner is module else getattr(inner, "__func__", None)
-    return called in _MODULE_CALLS
+    # A graph module's class has a __call__ that torch makes for it, whatever class of the user's it derives from.
+    return called in _MODULE_CALLS or getattr(called, "__module__", None) == torch.fx.graph_module.__name__
 
 
 _MODULE_CALLS: Final = (torch.nn.Module.__call__, torch.nn.Module._call_impl, torch.nn.Module._wrapped_call_impl)

@@ -17,14 +17,15 @@ from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.printing import Command, tell
 from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_of, source_options
 from compilescope.commands.verdict import check_exit_code
-from compilescope.config import load_config
+from compilescope.config import load_config, working_folder
 from compilescope.gate.baseline import entry_of
 from compilescope.gate.budget import judge
 from compilescope.wording import count
 from compilescope.workload.locate import RecordingSource
+from compilescope.workload.signals import signals_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from compilescope.commands.accepting import Keeper
     from compilescope.config import Config
@@ -74,30 +75,33 @@ class _Remembering(Command):
 def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (click gives each option its type)
     """Run a source and judge the recording."""
     request, wish = _take(Request, options), _take(Wish, options)
-    config = load_config(Path.cwd(), os.environ)
+    config = load_config(working_folder(), os.environ)
     budget = budget_from(options, config.budget)
     keeper = open_baseline(wish, config, context.meta[_ARGUMENTS])
     source, request = source_of(request)
     inputs = files_of(source) if keeper.path is None else {**files_of(source), keeper.path: "the baseline"}
     routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=inputs)
-    recording, budget = _obtain(source, request, config, budget)
-    settled = keeper.settle(judge(recording, budget), recording.meta.torch)
-    recording = msgspec.structs.replace(recording, findings=settled.findings, judgement=settled.judgement)
-    unwritten = () if settled.judgement.error is None else (settled.judgement.error,)
-    failures = [*unwritten, *deliver(recording, routes, saved=request.save_to, verbose=request.verbose)]
-    say(recording, request, routes)
-    for remark in () if request.quiet else (*settled.remarks, *_conclusion(recording, keeper)):
-        tell(remark)
-    for failure in failures:
-        tell(f"error: {failure}")
-    context.exit(2 if failures else check_exit_code(recording))
+    with signals_seen() as signals:
+        recording, budget = _obtain(source, request, config, budget, over=signals.wait)
+        settled = keeper.settle(judge(recording, budget), recording.meta.torch)
+        recording = msgspec.structs.replace(recording, findings=settled.findings, judgement=settled.judgement)
+        unwritten = () if settled.judgement.error is None else (settled.judgement.error,)
+        failures = [*unwritten, *deliver(recording, routes, saved=request.save_to, verbose=request.verbose)]
+        say(recording, request, routes)
+        for remark in () if request.quiet else (*settled.remarks, *_conclusion(recording, keeper)):
+            tell(remark)
+        for failure in failures:
+            tell(f"error: {failure}")
+    context.exit(signals.code or (2 if failures else check_exit_code(recording)))
 
 
 def _take(kind: type[_Taken], options: dict[str, Any]) -> _Taken:
     return kind(**{field.name: options[field.name] for field in dataclasses.fields(kind)})
 
 
-def _obtain(source: Source, request: Request, config: Config, budget: Budget) -> tuple[Recording, Budget]:
+def _obtain(
+    source: Source, request: Request, config: Config, budget: Budget, *, over: Callable[[], None]
+) -> tuple[Recording, Budget]:
     """Return the recording, and the budget with what it is to speak of.
 
     What runs is recorded with everything that is meant to be compiled as its target, and the budget
@@ -105,8 +109,9 @@ def _obtain(source: Source, request: Request, config: Config, budget: Budget) ->
     """
     patterns = (*(request.target or config.targets), *budget.targets)
     if not isinstance(source, RecordingSource):
-        return obtain(source, dataclasses.replace(request, target=tuple(dict.fromkeys(patterns))), config), budget
-    recording = obtain(source, request, config, target_is_for_reading=True)
+        targeted = dataclasses.replace(request, target=tuple(dict.fromkeys(patterns)))
+        return obtain(source, targeted, config, over=over), budget
+    recording = obtain(source, request, config, over=over, target_is_for_reading=True)
     targets = request.target or budget.targets
     if not targets and config.targets:
         targets = (*(target.selector for target in recording.targets), *config.targets)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from compilescope.commands.printing import Command, show
 from compilescope.commands.verdict import BROKEN, FINE, FOUND
-from compilescope.config import load_config
+from compilescope.config import load_config, working_folder
 from compilescope.errors import UsageError
 from compilescope.lanes.audit import audit
 from compilescope.lanes.ci.read import read
 from compilescope.lanes.lane import marked
 from compilescope.lanes.reading import distinct, is_command, typed_lanes
 from compilescope.lanes.telling import lines
+from compilescope.render.words import harmless
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from compilescope.lanes.audit import Audit
     from compilescope.lanes.lane import Lane
 
@@ -85,9 +87,9 @@ def lanes(context: click.Context, /, **options: object) -> None:
                 2  wrong usage, pytest cannot collect, or a lane could not be read
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
     request = _Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
-    result = _audit(request, Path.cwd())
+    result = _audit(request, working_folder())
     for line in lines(result, verbose=request.verbose):
-        show(f"{line}\n")
+        show(f"{harmless(line)}\n")
     skipped = not request.allow_skipped and (result.skipped or result.skipping)
     failed = FOUND if result.unselected or result.empty or result.ignored or skipped else FINE
     context.exit(BROKEN if result.unread else failed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import click
 
@@ -11,7 +10,8 @@ from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.printing import Command, tell
 from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_of, source_options
 from compilescope.commands.verdict import exit_code
-from compilescope.config import load_config
+from compilescope.config import load_config, working_folder
+from compilescope.workload.signals import signals_seen
 
 _HELP = f"""Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
 break, every call that ran eager.
@@ -32,12 +32,13 @@ Exit codes: 0  reported
 def report(context: click.Context, /, **options: object) -> None:
     """Run a source and show the recording."""
     request = Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
-    config = load_config(Path.cwd(), os.environ)
+    config = load_config(working_folder(), os.environ)
     source, request = source_of(request)
     routes = plan_routes(request.formats or config.format, request.output, request.save_to, inputs=files_of(source))
-    recording = obtain(source, request, config)
-    failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
-    say(recording, request, routes)
-    for failure in failures:
-        tell(f"error: {failure}")
-    context.exit(2 if failures else exit_code(recording))
+    with signals_seen() as signals:
+        recording = obtain(source, request, config, over=signals.wait)
+        failures = deliver(recording, routes, saved=request.save_to, verbose=request.verbose)
+        say(recording, request, routes)
+        for failure in failures:
+            tell(f"error: {failure}")
+    context.exit(signals.code or (2 if failures else exit_code(recording)))

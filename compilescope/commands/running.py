@@ -28,7 +28,6 @@ from compilescope.workload.locate import (
     locate_module,
 )
 from compilescope.workload.points import RANDOM, parse_order
-from compilescope.workload.signals import termination_seen
 from compilescope.workload.streams import streams_kept
 
 if TYPE_CHECKING:
@@ -154,13 +153,21 @@ def files_of(source: Source) -> dict[Path, str]:
     return dict.fromkeys((stem.with_suffix(".py"), stem / "__init__.py"), "the program that is run")
 
 
-def obtain(source: Source, request: Request, config: Config, *, target_is_for_reading: bool = False) -> Recording:
+def obtain(
+    source: Source,
+    request: Request,
+    config: Config,
+    *,
+    over: Callable[[], None],
+    target_is_for_reading: bool = False,
+) -> Recording:
     """Return the recording of ``source``: read it, or run what makes it.
 
     Args:
         source: what the user named.
         request: the command line.
         config: the settings behind it.
+        over: is called when the program has ended: what was recorded is still to be explained.
         target_is_for_reading: whether ``--target`` means something to a recording that is merely read.
 
     Raises:
@@ -190,6 +197,7 @@ def obtain(source: Source, request: Request, config: Config, *, target_is_for_re
         model=model,
         order_given=request.order is not None,
         write_workload=request.write_workload,
+        over=over,
     )
     if isinstance(source, ScriptSource) and model is not None:
         source = WorkloadSource(source.path)
@@ -213,7 +221,7 @@ def _reads_text_beside(request: Request, config: Config) -> bool:
 @contextlib.contextmanager
 def _program_contained() -> Iterator[None]:
     """Let what runs end in any way that it likes, and come back to where and how we were."""
-    with folder_kept(), streams_kept(), hard_exits_seen(), termination_seen():
+    with folder_kept(), streams_kept(), hard_exits_seen():
         yield
 
 

@@ -37,6 +37,8 @@ def compile_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
         recompiles = [one for one in group.compilations if one.recompile is not None]
         yield from _unexplained(group, recompiles, budget)
         yield from _shape_driven(group, recompiles, budget)
+        if budget.no_shape_recompile:
+            yield from _started_over(group, scope.recording)
         yield from _too_many(group, recompiles, budget)
 
 
@@ -60,6 +62,26 @@ def _shape_driven(group: Group, recompiles: Sequence[Compilation], budget: Budge
     for alike in _by_cause(driven):
         message = f"{group.name} was recompiled {_times(len(alike))} as shapes changed: {_because(alike[0])}"
         yield _about(rules.SHAPE_RECOMPILE, message, group, alike)
+
+
+def _started_over(group: Group, recording: Recording) -> Iterator[Finding]:
+    """Yield a target that was compiled anew in an emptied cache: no recompile could show there.
+
+    Each sweep empties the cache before its first point, and each recording that was merged began with an empty one.
+    """
+    expected = max(recording.meta.merged, len(recording.sweeps))
+    for code in dict.fromkeys(one.code for one in group.compilations):
+        first = [
+            one
+            for one in group.compilations
+            if one.code == code and one.recompile is None and (one.point is not None or not recording.sweeps)
+        ]
+        # Dynamo counts anew after a reset, and a recording appends #n where an id comes again.
+        anew = sum("#" in one.id for one in first)
+        if anew + (anew < len(first)) > expected:
+            message = f"The cache was emptied between two compilations of {group.name} (reset() or explain())"
+            yield finding(rules.NOT_VARIED, f"{message}, so that no recompile could be seen.", code=group.code)
+            return
 
 
 def _too_many(group: Group, recompiles: Sequence[Compilation], budget: Budget) -> Iterator[Finding]:

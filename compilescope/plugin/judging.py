@@ -49,18 +49,8 @@ def rule(recording: Recording, claim: Claim, targets: Sequence[Target]) -> Rulin
     budget = Budget(targets=tuple(target.selector for target in distinct), **claim.limits)
     found = judge(replace(recording, targets=distinct), budget)
     if budget.no_shape_recompile:
-        found = (*found, *_started_over(recording, distinct), *_not_varied(distinct))
+        found = (*found, *_not_varied(distinct))
     return Ruling(claim, found)
-
-
-def _started_over(recording: Recording, targets: Sequence[Target]) -> Iterator[Finding]:
-    """Yield the targets that were compiled anew in an emptied cache: no recompile could show there."""
-    for target in targets:
-        # Dynamo counts anew after a reset, and a recording appends #n where an id comes again.
-        anew = [one for one in recording.compiled if one.code in target.codes and "#" in one.id]
-        if any(one.recompile is None for one in anew):
-            message = f"The cache was emptied between two compilations of {target.selector} (reset() or explain())"
-            yield finding(rules.NOT_VARIED, f"{message}, so that no recompile could be seen.")
 
 
 def _not_varied(targets: Sequence[Target]) -> Iterator[Finding]:

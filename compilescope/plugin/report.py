@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from compilescope.plugin.lead import lead
 from compilescope.render.options import Options
 from compilescope.render.registry import FORMATS
+from compilescope.render.words import harmless, plain
 from compilescope.wording import count
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def failure(rulings: Sequence[Ruling], test: str = "", baseline: Path | None = N
     if baseline is not None and findings and all(one.key is not None for one in findings):
         options = (f"--compilescope-baseline={baseline}", "--compilescope-update-baseline")
         lines.append(f"  To accept this: {shlex.join(('pytest', *options, test))}")
-    return "\n".join(lines)
+    return "\n".join(harmless(plain(line)) for line in lines)
 
 
 def _held(ruling: Ruling) -> str:

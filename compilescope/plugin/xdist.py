@@ -9,6 +9,7 @@ import msgspec
 from compilescope.plugin.census import Census  # noqa: TC001 (msgspec reads the annotations)
 from compilescope.plugin.ledger import Found  # noqa: TC001 (as above)
 from compilescope.record import Recording  # noqa: TC001 (as above)
+from compilescope.storage import encodable
 
 if TYPE_CHECKING:
     import pytest
@@ -34,7 +35,7 @@ class Handover(msgspec.Struct, frozen=True):
 
 def hand_over(config: pytest.Config, whole: Handover) -> None:
     """Give the controller what this worker has, as JSON."""
-    config.workeroutput[_OUTPUT] = msgspec.json.encode(whole).decode()  # type: ignore[attr-defined]
+    config.workeroutput[_OUTPUT] = msgspec.json.encode(encodable(whole)).decode()  # type: ignore[attr-defined]
 
 
 def is_worker(config: pytest.Config) -> bool:

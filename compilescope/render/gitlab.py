@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from compilescope.render.issues import NOWHERE, issues, notes
+from compilescope.render.words import harmless_json
 
 if TYPE_CHECKING:
     from compilescope.record import Recording
@@ -26,7 +27,7 @@ class GitlabRenderer:
         """Return the list; it is empty where nothing was found and nothing is doubtful."""
         found = [_issue(issue) for issue in issues(recording)]
         found += [_note(note) for note in dict.fromkeys(notes(recording))]
-        return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+        return harmless_json(json.dumps(found, indent=1, ensure_ascii=False)) + "\n"
 
 
 def _issue(issue: Issue) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from compilescope.render.words import harmless_json
 from compilescope.storage import to_json
 
 if TYPE_CHECKING:
@@ -21,4 +22,4 @@ class JsonRenderer:
 
     def render(self, recording: Recording, options: Options) -> str:  # noqa: ARG002 (JSON has one form)
         """Return the recording as indented JSON."""
-        return to_json(recording).decode()
+        return harmless_json(to_json(recording).decode())

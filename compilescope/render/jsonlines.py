@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from compilescope.render.words import harmless_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -24,7 +26,7 @@ class JsonLinesRenderer:
 
     def render(self, recording: Recording, options: Options) -> str:  # noqa: ARG002 (JSON has one form)
         """Return the lines: ``meta`` first, then the records in the order of the recording."""
-        return "".join(line.decode() + "\n" for line in chain.from_iterable(_lines(recording)))
+        return harmless_json("".join(line.decode() + "\n" for line in chain.from_iterable(_lines(recording))))
 
 
 def _lines(recording: Recording) -> Iterator[Iterator[bytes]]:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 from compilescope.analysis.summary import gist, verdict
 from compilescope.render.issues import issues, notes
-from compilescope.render.words import plain, point_text
+from compilescope.render.words import harmless_markup, plain, point_text
 
 if TYPE_CHECKING:
     from compilescope.record import Recording, Sweep
@@ -42,7 +42,8 @@ class JunitRenderer:
         out = ET.SubElement(suite, "system-out")
         out.text = "\n".join((*notes(recording), plain(verdict(recording))))
         ET.indent(suites, " ")
-        return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+        document = harmless_markup(ET.tostring(suites, encoding="unicode"))
+        return f'<?xml version="1.0" encoding="utf-8"?>\n{document}\n'
 
 
 def _case(group: str, name: str, seconds: float = 0.0) -> ET.Element:

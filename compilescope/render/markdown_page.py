@@ -6,7 +6,7 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from compilescope.render.words import clip, plain
+from compilescope.render.words import clip, harmless_markup, has_command, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,8 +32,9 @@ def code(text: str, *, width: int = _CELL) -> str:
     short = clip(plain(text), width).strip()
     if not short:
         return ""
-    # A backtick would end the code, and a pipe the table's cell.
-    return f"<code>{entities(short)}</code>" if "`" in short or "|" in short else f"`{short}`"
+    # A backtick would end the code, a pipe the table's cell, and within backticks nothing can be escaped.
+    active = "`" in short or "|" in short or has_command(short)
+    return f"<code>{entities(short)}</code>" if active else f"`{short}`"
 
 
 def prose(text: str, *, width: int = _PROSE) -> str:
@@ -132,4 +133,4 @@ def preformatted(text: str, *, width: int = 4_000) -> str:
     body = escape("\n".join(rows))
     if len(body) > width:
         body = "...\n" + escape("\n".join(rows)[-width // 6 :])
-    return f"<pre>\n{body}\n</pre>"
+    return f"<pre>\n{harmless_markup(body)}\n</pre>"

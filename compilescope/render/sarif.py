@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from compilescope.analysis.rules import RULES
 from compilescope.render.issues import NOWHERE, issues, notes
-from compilescope.render.words import plain
+from compilescope.render.words import harmless_json, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ class SarifRenderer:
             "results": [_result(issue, codes) for issue in found],
         }
         log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-        return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
+        return harmless_json(json.dumps(log, indent=1, ensure_ascii=False)) + "\n"
 
 
 def _rule(code: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.text import Text
 
-from compilescope.render.words import clip, plain
+from compilescope.render.words import clip, harmless, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -192,19 +192,19 @@ def printed(lines: Sequence[Line], *, width: int, color: bool, cut: bool) -> str
     out = StringIO()
     console = _console(out, width=width, color=color)
     for line in lines:
-        text = _harmless(line.text.copy())
+        text = line.text.copy()
         text.rstrip()
+        text = _harmless(text)
         console.print(_clipped(text, width) if cut else text, soft_wrap=True)
     return out.getvalue()
 
 
 def _harmless(text: Text) -> Text:
-    """Return ``text`` so that GitHub Actions, in whose log it may stand, does not take it for a command to itself.
-
-    A line is one that begins with two colons, behind blanks or not.
-    """
-    indent = len(text.plain) - len(text.plain.lstrip())
-    return text[:indent] + Text("\\") + text[indent:] if text.plain.startswith("::", indent) else text
+    """Return a line with the backslashes that keep a CI system from taking it for a command to itself."""
+    for place, character in enumerate(harmless(text.plain)):
+        if text.plain[place : place + 1] != character:
+            text = text[:place] + Text(character) + text[place:]
+    return text
 
 
 def _clipped(text: Text, width: int) -> Text:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _DOTS: Final = "..."
 _BETWEEN: Final = ", "
 _DOTTED: Final = re.compile(r"[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<\w+>))+")
+_COMMAND: Final = re.compile(r"##(?=\w*\[)")
+"""What begins a command to GitHub's or Azure's runner, or to TeamCity, wherever in a line of their log it stands."""
+_COLONS: Final = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
 _RESUME: Final = re.compile(r"torch_dynamo_resume_in_.*_at_(\d+)$")
 
 
@@ -25,6 +28,35 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def harmless(text: str) -> str:
+    """Return ``text`` so that no CI system in whose log it may stand takes a line of it for a command to itself.
+
+    To GitHub Actions a line is one, too, that begins with two colons, behind blanks or not.
+    """
+    return "\n".join(_harmless(line) for line in text.split("\n"))
+
+
+def _harmless(line: str) -> str:
+    said = line.lstrip()
+    defused = f"{line[: len(line) - len(said)]}\\{said}" if said.startswith("::") else line
+    return _COMMAND.sub(r"#\\#", defused)
+
+
+def has_command(text: str) -> bool:
+    """Whether a CI system would take something within a line for a command to itself."""
+    return _COMMAND.search(text) is not None
+
+
+def harmless_json(document: str) -> str:
+    """Return a JSON document that means the same and holds no command to a CI system in whose log it may stand."""
+    return _COMMAND.sub(r"#\\u0023", document)
+
+
+def harmless_markup(document: str) -> str:
+    """Return the text of an XML or HTML document likewise."""
+    return _COLONS.sub(r"\1&#58;:", _COMMAND.sub("#&#35;", document))
 
 
 def clip(text: str, width: int) -> str:

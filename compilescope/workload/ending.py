@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from compilescope.record import Run
-from compilescope.workload.exits import HardExit
-from compilescope.workload.faults import one_line, user_traceback
+from compilescope.workload.exits import EXIT_TEXT, HardExit, Replaced
+from compilescope.workload.faults import one_line, text_of, user_traceback
 from compilescope.workload.signals import interruption
 
 if TYPE_CHECKING:
@@ -111,12 +111,14 @@ def ended(part: Callable[[], object]) -> Ended:
 
 
 def _exited(error: SystemExit) -> Run:
+    if isinstance(error, Replaced):
+        return Run(status="exited", error=str(error))
     # Any other value Python prints, and exits 1: 0.0 too.
     if error.code is None or (isinstance(error.code, int) and error.code == 0):
         return Run(status="ok", exit_code=0)
     if isinstance(error.code, int):
         return Run(status="exited", exit_code=error.code, error=f"sys.exit({error.code})")
-    return Run(status="exited", exit_code=1, error=f"sys.exit: {error.code}")
+    return Run(status="exited", exit_code=1, error=f"{EXIT_TEXT}{text_of(error.code)}")
 
 
 def _is_library(file: str) -> bool:

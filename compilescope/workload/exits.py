@@ -6,40 +6,90 @@ import contextlib
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from compilescope.record import Run
 
 _BROKEN = 2
 """What a process ends with that was to judge a program and cannot."""
+
+
+EXIT_TEXT: Final = "sys.exit: "
+"""How the error of a run begins that ended with a text, which Python prints."""
 
 
 class HardExit(SystemExit):
     """What ``os._exit`` in the program became: Python would have waited for no thread, and called no exit handler."""
 
 
+class Replaced(HardExit):
+    """What ``os.exec*`` in the program became: it would have gone on as another one, of which nothing is seen."""
+
+
 @contextlib.contextmanager
 def hard_exits_seen() -> Iterator[None]:
-    """Let ``os._exit`` in the program under observation end the program, and not the observer.
+    """Let ``os._exit`` and ``os.exec*`` in the program under observation end the program, and not the observer.
 
-    Training scripts end so, lest a teardown hang. In the main thread it becomes ``SystemExit``. Another
-    thread cannot end the program in any other way, so the process does end there, with a sentence, and
-    never with 0. A forked child may do as it likes.
+    Training scripts end so, lest a teardown hang, and launchers become what they launch. In the main thread
+    it becomes ``SystemExit``. Another thread cannot end the program in any other way, so the process does end
+    there, with a sentence, and never with 0. A forked child may do as it likes.
     """
-    original, process = os._exit, os.getpid()
+    originals = os._exit, os.execv, os.execve
+    process = os.getpid()
 
     def leave(status: int) -> NoReturn:
         if os.getpid() != process:
-            original(status)
-        if threading.current_thread() is threading.main_thread():
-            raise HardExit(status)
-        sys.stderr.write(f"The program called os._exit({status}) in a thread: nothing of it could be reported.\n")
-        sys.stderr.flush()
-        original(status or _BROKEN)
+            originals[0](status)
+        check_thread(f"os._exit({status})", status)
+        raise HardExit(status)
 
-    os._exit = leave
+    def becoming(original: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+        def become(path: Any, *arguments: Any) -> NoReturn:  # noqa: ANN401 (whatever a program may give)
+            if os.getpid() != process or not _is_program(path):
+                original(path, *arguments)
+            call = f"os.exec({path if isinstance(path, int) else os.fsdecode(path)!r})"
+            check_thread(call, _BROKEN)
+            msg = f"{call}: what it goes on as is not seen"
+            raise Replaced(msg)
+
+        return become
+
+    def check_thread(call: str, status: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            sys.stderr.write(f"The program called {call} in a thread: nothing of it could be reported.\n")
+            sys.stderr.flush()
+            originals[0](status or _BROKEN)
+
+    os._exit, os.execv, os.execve = leave, becoming(os.execv), becoming(os.execve)
     try:
         yield
     finally:
-        os._exit = original
+        os._exit, os.execv, os.execve = originals
+
+
+def _is_program(path: Any) -> bool:  # noqa: ANN401 (as above)
+    """Whether a process could become this; Python's search along PATH tries what is not there, too."""
+    return isinstance(path, int) or (Path(os.fsdecode(path)).is_file() and os.access(path, os.X_OK))
+
+
+def leave_as_child(process: int, run: Run) -> None:
+    """End a forked child in which the program has run to its end, as Python would: the report is its parent's.
+
+    Args:
+        process: that began to run the program.
+        run: how it ended here.
+
+    Raises:
+        SystemExit: this is another process.
+    """
+    if os.getpid() == process:
+        return
+    if run.traceback is not None:
+        sys.stderr.write(f"{run.traceback}\n")
+    elif run.error is not None and run.error.startswith(EXIT_TEXT):
+        sys.stderr.write(f"{run.error.removeprefix(EXIT_TEXT)}\n")
+    sys.exit(run.exit_code if run.exit_code is not None else int(run.status != "ok"))

@@ -16,13 +16,21 @@ def one_line(error: BaseException) -> str:
 
     For example ``RuntimeError: shape '[0]' is invalid (model.py, line 12)``.
     """
-    text = str(error).strip()
+    text = text_of(error).strip()
     first = _ADDRESS.sub("0x...", text.splitlines()[0]) if text else ""
     said = f"{type(error).__name__}: {first}" if first else type(error).__name__
     frames = _shown(traceback.extract_tb(error.__traceback__))
     home = _torch_home()
     own = [frame for frame in frames if home is None or not frame.filename.startswith(home)] or frames
     return f"{said} ({_short(own[-1].filename)}, line {own[-1].lineno})" if own else said
+
+
+def text_of(value: object) -> str:
+    """Return the text of what a program raised or ended with, or that it has none."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 (it is the user's code that makes the text)
+        return f"<{type(value).__name__} whose text cannot be made>"
 
 
 def user_traceback(error: BaseException) -> str:

@@ -22,11 +22,17 @@ def folder_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        try:
-            os.chdir(home)
-        except OSError:
-            os.fchdir(descriptor)
-        os.close(descriptor)
+        # A program that becomes a daemon closes every descriptor that it finds.
+        with contextlib.suppress(OSError):
+            _go_to(home, descriptor)
+            os.close(descriptor)
+
+
+def _go_to(home: Path, descriptor: int) -> None:
+    try:
+        os.chdir(home)
+    except OSError:
+        os.fchdir(descriptor)
 
 
 @contextlib.contextmanager

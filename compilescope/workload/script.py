@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
     """Run the file at ``path`` as ``__main__`` and return how it ended; nothing that it raises escapes.
 
-    ``sys.argv`` holds the script and ``arguments``, and its folder comes first on ``sys.path``;
-    both are as before on return. ``sys.exit(0)`` is an ordinary end.
+    ``sys.argv`` holds the script and ``arguments``, and its folder comes first on ``sys.path``, unless
+    Python runs with safe paths; both are as before on return. ``sys.exit(0)`` is an ordinary end.
     """
     whole = path.resolve()
     return _run(lambda: runpy.run_path(str(whole), run_name="__main__"), [str(whole), *arguments], whole.parent)
@@ -45,7 +45,8 @@ def _run(program: Callable[[], object], argv: list[str], folder: Path) -> Run:
 def _as_program(argv: list[str], folder: Path) -> Iterator[None]:
     before = list(sys.argv), list(sys.path)
     sys.argv[:] = argv
-    sys.path.insert(0, str(folder))
+    if not sys.flags.safe_path:
+        sys.path.insert(0, str(folder))
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -16,9 +17,11 @@ from compilescope.errors import UsageError, WorkloadError
 from compilescope.files import write_atomically
 from compilescope.observing import observe
 from compilescope.record import Run
+from compilescope.storage import encodable
 from compilescope.workload.coincidence import coincidences
 from compilescope.workload.declare import Axis, Workload
 from compilescope.workload.ending import ended, ending_seen
+from compilescope.workload.exits import leave_as_child
 from compilescope.workload.faults import one_line, user_traceback
 from compilescope.workload.folder import program_may_wander
 from compilescope.workload.load import Found, importable, is_model, load
@@ -60,6 +63,7 @@ class Settings:
         count_runs: whether calls are compared with graph runs, to see eager fallbacks.
         warn: shows a doubt before the run.
         track: shows progress while it hands out points.
+        over: is called when the program has ended, before what was recorded is explained.
         model: how a source that is a model is built, called and compiled; None where nothing of that was asked.
         order_given: whether the user chose the order.
         write_workload: where the workload is written that a model and its options amount to.
@@ -76,6 +80,7 @@ class Settings:
     model: ModelOptions | None = None
     order_given: bool = False
     write_workload: Path | None = None
+    over: Callable[[], None] = lambda: None
 
 
 def record_script(source: ScriptSource | ModuleSource, arguments: Sequence[str], settings: Settings) -> Recording:
@@ -83,13 +88,15 @@ def record_script(source: ScriptSource | ModuleSource, arguments: Sequence[str],
 
     What the script prints to ``sys.stdout`` goes to stderr: stdout belongs to the report.
     """
-    home = Path.cwd()
+    home, process = Path.cwd(), os.getpid()
     with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
         with program_may_wander():
             if isinstance(source, ModuleSource):
                 run = run_module(source.name, arguments)
             else:
                 run = run_script(source.path, arguments)
+            leave_as_child(process, run)
+            settings.over()
         recording = scope.recording
     if isinstance(source, ModuleSource):
         return _ended(recording, run, revision_of(home))
@@ -123,21 +130,25 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
 
 
 def _record(workloads: Sequence[Workload], settings: Settings) -> tuple[Recording, Run]:
+    process = os.getpid()
     with observe(_targets(workloads, settings.patterns), count_runs=settings.count_runs) as scope:
         with program_may_wander(), ending_seen() as ending:
             run = _sweep_each(workloads, scope, settings)
             last = ended(ending.come).run
-        recording = scope.recording
-    return recording, last if run.status == "ok" and last.status != "ok" else run
+            run = last if run.status == "ok" and last.status != "ok" else run
+            leave_as_child(process, run)
+            settings.over()
+        return scope.recording, run
 
 
 def _record_found(found: Found, settings: Settings) -> tuple[Recording, Run, Settings]:
     """Sweep a model, or call a function; a function that compiles nothing and returns a model is one that builds it."""
     if not is_model(found.value) and settings.model is None:
         answers: list[object] = []
-        recording, run = _record(_with_values([_plain(found, answers)], settings.values), settings)
-        builds = bool(answers) and is_model(answers[-1]) and not recording.compilations and not settings.values
-        if not builds:
+        # Where it returns a model, the program may not be over.
+        called = dataclasses.replace(settings, over=lambda: None if answers else settings.over())
+        recording, run = _record(_with_values([_plain(found, answers)], settings.values), called)
+        if not answers or recording.compilations or settings.values:
             return recording, run, settings
     workload, settings = _of_model(found, settings)
     recording, run = _record([workload], settings)
@@ -184,7 +195,7 @@ def _refuse_model_options(source: WorkloadSource, settings: Settings) -> None:
 
 def _ended(recording: Recording, run: Run, revision: str | None) -> Recording:
     meta = msgspec.structs.replace(recording.meta, run=run, revision=revision)
-    return with_axes(msgspec.structs.replace(recording, meta=meta))
+    return encodable(with_axes(msgspec.structs.replace(recording, meta=meta)))
 
 
 def _targets(workloads: Sequence[Workload], patterns: Sequence[str]) -> list[object]:

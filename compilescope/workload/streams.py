@@ -36,12 +36,17 @@ def _kept(name: str, descriptor: int) -> Iterator[None]:
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
         if copy is not None:
-            os.dup2(copy, descriptor)
-            os.close(copy)
-        if _is_usable(stream):
-            setattr(sys, name, stream)
-        else:
-            setattr(sys, name, open(descriptor, "w", encoding=encoding, errors=errors, closefd=False))  # noqa: SIM115 (it stays open)
+            with contextlib.suppress(OSError):  # a program that becomes a daemon closes every descriptor
+                os.dup2(copy, descriptor)
+                os.close(copy)
+        setattr(sys, name, stream if _is_usable(stream) else _opened(descriptor, encoding, errors))
+
+
+def _opened(descriptor: int, encoding: str, errors: str | None) -> TextIO | None:
+    try:
+        return open(descriptor, "w", encoding=encoding, errors=errors, closefd=False)
+    except OSError:  # it is closed for good: a stream that is not there, to Python
+        return None
 
 
 def _is_usable(stream: TextIO) -> bool:

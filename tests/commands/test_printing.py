@@ -112,6 +112,13 @@ def test_report_is_printed_though_stderr_takes_nothing(stderr: str) -> None:
     assert "1 compilation of 1 code object" in ended.stdout
 
 
+@pytest.mark.parametrize("usage", ["nonsense", "--nonsense", "report", "check run.json --max-recompiles x"])
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+def test_wrong_usage_is_no_finding_though_stderr_takes_nothing(usage: str, stderr: str) -> None:
+    ended = in_shell(f"{usage} {stderr}")
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
 def test_stdout_of_an_encoding_that_lacks_a_letter_gives_a_sentence() -> None:
     ended = run("report", "run.json", "--format", "json", PYTHONIOENCODING="latin-1")
     assert ended.returncode == 2

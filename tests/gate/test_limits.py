@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from compilescope.gate.budget import Budget, judge
 from compilescope.record import Location, Parity
+from compilescope.storage import merge
 
 from .making import (
     BLOCK,
@@ -126,6 +127,24 @@ def test_shape_driven_recompile() -> None:
     assert found.rule == "CS203"
     assert "as shapes changed: size of x.size()[1] (16 -> 24)" in found.message
     assert rules(recording, Budget()) == []
+
+
+def test_no_recompile_can_be_seen_where_the_cache_was_emptied_in_between() -> None:
+    budget = Budget(no_shape_recompile=True)
+    anew = sound(compilations=(compiled("0/0"), compiled("0/0#2")), targets=(), sweeps=())
+    assert rules(anew, budget) == ["CS107"]
+    assert rules(anew, Budget()) == []
+    assert rules(replace(anew, compilations=(compiled("0/0"), compiled("1/0"))), budget) == []
+    # Each of two recordings begins with an empty cache, and so does each of two sweeps.
+    single = replace(anew, compilations=(compiled("0/0"),))
+    assert rules(merge([single, single]), budget) == []
+    assert rules(merge([anew, single]), budget) == ["CS107"]
+    # What a workload compiles while it is built, before its first point, is no part of a sweep.
+    at = (replace(compiled(name), point={"text_len": 4}) for name in ("0/0#2", "0/0#3"))
+    swept = replace(anew, compilations=(replace(compiled("0/0"), point=None), *at))
+    two = sweep(point(4), point(5))
+    assert rules(replace(swept, sweeps=(two, two)), budget) == []
+    assert rules(replace(swept, sweeps=(two,)), budget) == ["CS107"]
 
 
 def test_recompile_that_is_said_to_be_shape_driven_is_so_whatever_its_entries() -> None:

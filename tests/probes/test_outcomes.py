@@ -246,6 +246,39 @@ def test_module_with_a_call_of_its_own_runs_its_graph() -> None:
     assert fallbacks(recording) == []
 
 
+def compiled_graph_module() -> Callable[..., Any]:
+    return torch.compile(torch.fx.symbolic_trace(nn.Linear(2, 2)), backend="eager")
+
+
+def graph_module_that_compiles_itself() -> Callable[..., Any]:
+    module = torch.fx.symbolic_trace(nn.Linear(2, 2))
+    module.compile(backend="eager")
+    return module
+
+
+def compiled_export() -> Callable[..., Any]:
+    return torch.compile(torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),)).module(), backend="eager")
+
+
+@pytest.mark.parametrize(
+    "make", [compiled_graph_module, graph_module_that_compiles_itself, compiled_export], ids=lambda make: make.__name__
+)
+def test_graph_module_runs_its_graph(make: Callable[[], Callable[..., Any]]) -> None:
+    module = make()
+
+    def program() -> None:
+        module(torch.ones(1, 2))
+        module(torch.ones(1, 2))
+
+    assert fallbacks(recorded(program)) == []
+
+    def eager() -> None:
+        with torch.compiler.set_stance("force_eager"):
+            module(torch.ones(1, 2))
+
+    assert [(kind, calls) for _, kind, calls in fallbacks(recorded(eager))] == [("stance", 1)]
+
+
 @pytest.mark.parametrize("without", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference_mode"])
 def test_decorated_forward_of_a_module_that_compiles_itself_runs_its_graph(without: Callable[[], Any]) -> None:
     class Net(nn.Module):

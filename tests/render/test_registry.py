@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -218,6 +219,23 @@ def test_json_lines_hold_every_record_under_its_type(name: str, request: pytest.
     ):
         typed = [{key: value for key, value in line.items() if key != "type"} for line in lines if line["type"] == kind]
         assert typed == whole[part]
+
+
+COMMANDS = ("::add-mask::", "##[add-mask]", "###[group] x", "##vso[task.complete]", "##teamcity[buildStop]")
+RUNNERS = re.compile(r"^\s*::|##\w*\[", re.MULTILINE)
+OWN = re.compile(r"^::(?:error|warning|notice) .*\n", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_no_line_is_a_command_to_the_log_that_it_stands_in(hostile: Recording, name: str) -> None:
+    nasty = msgspec.json.encode(hostile.targets[0].selector)[1:-1]
+    for text in (*COMMANDS, *(f"\n  {command}" for command in COMMANDS)):
+        data = to_json(hostile).replace(nasty, msgspec.json.encode(text)[1:-1])
+        assert RUNNERS.search(msgspec.json.decode(data)["targets"][0]["selector"])
+        for verbose in (False, True):
+            page = render(from_json(data), name, verbose=verbose)
+            # The format `github` is made of commands, and the runner looks for no other within one.
+            assert not RUNNERS.search(OWN.sub("", page) if name == "github" else page)
 
 
 def test_an_unknown_format_names_the_known_ones(clean: Recording) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,15 @@ def test_script_sees_what_python_would_give_it(script: Write, tmp_path: Path) ->
     seen = json.loads(out.read_text())
     assert seen == ["__main__", str(path), [str(path), str(out), "--lr=3"], str(tmp_path), str(path)]
     sys.modules.pop("beside")
+
+
+def test_script_does_not_find_what_lies_beside_it_where_paths_are_safe(script: Write, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").touch()
+    run = "import sys; from pathlib import Path; from compilescope.workload.script import run_script; "
+    run += "print(run_script(Path(sys.argv[1])).error)"
+    command = [sys.executable, "-P", "-c", run, str(script("import beside\n"))]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert ended.stdout.startswith("ModuleNotFoundError: No module named 'beside'")
 
 
 def test_interpreter_is_as_before_when_the_script_has_ended(script: Write) -> None:

@@ -48,6 +48,19 @@ def test_report_and_remark_arrive_behind_a_program(tmp_path: Path, program: str)
     assert ended.returncode == 0
 
 
+def test_program_that_closes_every_descriptor_leaves_streams_that_take_nothing(tmp_path: Path) -> None:
+    frame = FRAME.replace("with streams_kept()", "with folder_kept(), streams_kept()").replace(
+        "sys.stdout.write", "open('told', 'w').write(repr((sys.stdout, sys.stderr)) + os.getcwd())\nsys.exit()\n#"
+    )
+    frame = f"from compilescope.workload.folder import folder_kept{frame}"
+    program = "    sys.__stdout__.close(); sys.stderr.close(); os.chdir('/'); os.closerange(0, 100)"
+    ended = subprocess.run(
+        [sys.executable, "-c", frame.format(program=program)], cwd=tmp_path, check=False, timeout=120
+    )
+    assert ended.returncode == 0
+    assert (tmp_path / "told").read_text() == f"(None, None){tmp_path}"
+
+
 def test_what_a_program_redirects_goes_where_it_wanted(tmp_path: Path) -> None:
     program = "    sys.__stdout__.write('loss'); os.dup2(os.open('log', os.O_WRONLY | os.O_CREAT), 1)"
     command = [sys.executable, "-c", FRAME.format(program=program)]
