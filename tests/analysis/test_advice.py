@@ -398,6 +398,8 @@ def test_facts_are_those_of_the_compilation_and_its_code() -> None:
     assert known.asked == {"image.size()[1]"}
     assert known.config == {"specialize_int": True}
     assert facts_of(run, run.compilations[1]).resumes == run.graph_breaks[0]
+    only = recording(graph_breaks=(replace(run.graph_breaks[0], line=99),))
+    assert facts_of(only, only.compilations[1]).resumes == only.graph_breaks[0], "a function's only break is the one"
 
 
 def test_facts_of_code_that_the_recording_does_not_describe() -> None:
