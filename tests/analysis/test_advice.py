@@ -251,6 +251,14 @@ def test_number_is_told_by_what_the_code_does_with_it(
     assert name(failure, **known) == sentence
 
 
+def test_number_that_the_code_needs_is_told_with_the_line_that_needs_it() -> None:
+    number = cause("python_int", "n", part=None, use="constant", expected_type="int", actual_type="int")
+    at = replace(number, pinned_by=Location(file="model.py", line=12, text="if n == 3:"))
+    assert (name(number), name(at)) == ("constant_expected", "constant_expected")
+    assert "needs n itself (a loop" in advise(number, facts())
+    assert "needs n itself at model.py:12 (a loop" in advise(at, facts())
+
+
 def test_value_of_a_closure_that_is_no_number_is_a_constant() -> None:
     for text in ("int", "float", "str", "tuple"):
         told = name(cause("closure", "how", part=None, expected_type=text, actual_type=text, use="arithmetic"))
@@ -390,6 +398,8 @@ def test_facts_are_those_of_the_compilation_and_its_code() -> None:
     assert known.asked == {"image.size()[1]"}
     assert known.config == {"specialize_int": True}
     assert facts_of(run, run.compilations[1]).resumes == run.graph_breaks[0]
+    only = recording(graph_breaks=(replace(run.graph_breaks[0], line=99),))
+    assert facts_of(only, only.compilations[1]).resumes == only.graph_breaks[0], "a function's only break is the one"
 
 
 def test_facts_of_code_that_the_recording_does_not_describe() -> None:
@@ -401,10 +411,11 @@ def test_facts_of_code_that_the_recording_does_not_describe() -> None:
 def test_code_asks_only_what_its_own_entries_failed_for_in_a_saved_recording_too() -> None:
     run = recording()
     mute = replace(run.compilations[0].recompile, entries=())
-    silent = (run.compilations[0], replace(run.compilations[1], recompile=mute))
+    asks, other = run.compilations
+    silent = (asks, replace(other, recompile=mute), replace(asks, id="0/2", recompile=mute))
     for known in (replace(run, compilations=silent), from_json(to_json(replace(run, compilations=silent)))):
         asked = [facts_of(known, one).asked for one in known.compilations]
-        assert asked == [{"image.size()[1]"}, set()]
+        assert asked == [{"image.size()[1]"}, set(), {"image.size()[1]"}]
 
 
 def test_resume_function_is_spared_by_the_removal_of_its_break() -> None:

@@ -323,6 +323,12 @@ def test_recompiles_get_the_axes_that_moved_and_the_sweep_its_summary() -> None:
     assert done.sweeps[0].summary == story.summary
 
 
+def test_recompile_of_an_entry_from_before_the_sweep_moved_no_axis() -> None:
+    story = Story({"n": (3, 5)}).compiled(0).compiled(1, 0)
+    story.compilations[0] = msgspec.structs.replace(story.compilations[0], point=None)
+    assert with_axes(story.recording).compilations == tuple(story.compilations)
+
+
 def test_summary_that_is_there_already_is_kept() -> None:
     sweep = msgspec.structs.replace(Story({"n": (3, 5)}).sweep, summary={"n": compiles(9)})
     recording = msgspec.structs.replace(Story({"n": (3, 5)}).compiled(0).recording, sweeps=(sweep,))

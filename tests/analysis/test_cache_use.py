@@ -48,6 +48,7 @@ def test_alarm_sounds_when_at_most_one_more_entry_fits(entries: int, alarmed: bo
 def test_alarm_says_how_many_are_used_and_what_comes_next() -> None:
     (seven,) = [alarm for alarm in alarms(filled(7)) if alarm.name == "nearly_full"]
     assert seven.text.startswith("wrapper uses 7 of its 8 cache entries: the next new input but one runs eagerly")
+    assert not seven.wrong, "there is room for one more"
     (eight,) = [alarm for alarm in alarms(filled(8)) if alarm.name == "nearly_full"]
     assert "the next new input runs eagerly" in eight.text
 

@@ -72,6 +72,7 @@ CLASSIFIED: list[tuple[str, Failure]] = [
     ("subclass_metadata", failure("LAMBDA_GUARD", part="subclass_metadata")),
     ("dim_marking", failure("DIMENSION_DYNAMIC_MARKING_GUARD")),
     ("python_int", value("int", "int")),
+    ("python_int", value("int", "int", "tensor")),
     ("python_float", value("float", "float")),
     ("python_float", failure("FLOAT_IS_NAN", expected_type="float", actual_type="float", holder="local")),
     ("python_bool", failure("TRUE_MATCH", expected_type="bool", actual_type="bool", holder="local")),

@@ -101,6 +101,9 @@ def test_nothing_compiled_gives_the_first_error() -> None:
     (alarm,) = alarms(recording(attempt("empty"), attempt("skipped", error=error)))
     assert alarm.text == "NOTHING WAS COMPILED: 1 attempt, none made a graph. First error: Unsupported: a generator"
     assert names(recording(attempt("empty"))) == ["nothing_compiled"]
+    (silent,) = alarms(recording(attempt("skipped")))
+    assert silent.text.startswith("NOTHING WAS COMPILED: 1 attempt, none made a graph")
+    assert "First error" not in silent.text
     assert (
         verdict(recording()) == "nothing was compiled, so nothing is known of recompiles, graph breaks and eager calls"
     )

@@ -72,6 +72,7 @@ def test_budget_that_could_never_find_anything_is_refused(limits: dict[str, obje
         ("./src/pkg/", "src/pkg/deep/model.py", True),
         ("src/pkg", "src/pkg2/model.py", False),
         ("src/pkg/model.py", "src/pkg/model.py", True),
+        ("src/[pkg]/model.py", "src/[pkg]/model.py", True),
         ("src/*/model.py", "src/pkg/model.py", True),
         (".", "model.py", True),
         (".", "/elsewhere/model.py", False),

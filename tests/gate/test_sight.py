@@ -105,6 +105,11 @@ def test_target_that_was_not_compiled_says_what_became_of_it_and_what_was_compil
     assert rules(recording, Budget(allow_uncompiled=("Layer.*",))) == []
 
 
+def test_target_that_was_inlined_is_not_seen_whatever_it_counts() -> None:
+    inlined = target(status="inlined", inlined_into=BLOCK.id)
+    assert rules(sound(targets=(inlined,)), Budget()) == ["CS103"]
+
+
 def test_target_of_which_resume_functions_alone_were_compiled() -> None:
     assert rules(sound(targets=(target(compiles=0, resumed=2),)), Budget()) == ["CS102"]
 
@@ -154,6 +159,8 @@ def test_sweep_that_varied_nothing() -> None:
     alone = sound(sweeps=(sweep(point(4)),))
     assert rules(alone, Budget(no_shape_recompile=True)) == ["CS107"]
     assert rules(alone, Budget()) == []
+    beside = sound(sweeps=(sweep(point(4)), sweep()))
+    assert rules(beside, Budget(no_shape_recompile=True)) == [], "one sweep varied something"
     assert rules(sound(sweeps=()), Budget(no_shape_recompile=True)) == []
 
 

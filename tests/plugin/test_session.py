@@ -273,6 +273,20 @@ def test_worker_that_hands_over_nothing_fails_a_session_that_went_well() -> None
     assert controller.exitstatus == pytest.ExitCode.TESTS_FAILED
 
 
+def test_report_without_a_file_is_shown_at_the_end(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        from compilescope.plugin.reporting import Reporting
+        from compilescope.record import Meta, Recording
+
+        def test_plain(request):
+            meta = Meta(compilescope="0", torch="2.13.0", python="3", platform="L", device="cpu")
+            request.config.pluginmanager.get_plugin(Reporting.NAME).add("t", Recording(meta=meta), ())
+    """)
+    result = pytester.runpytest_inprocess("--compilescope-report=text")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["=* compilescope =*", "*NOTHING WAS COMPILED*"])
+
+
 def test_baseline_that_cannot_be_written_at_the_end_fails_the_session(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         from pathlib import Path

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import TYPE_CHECKING
+
 import pytest
 import torch
 from torch import nn
@@ -10,6 +13,9 @@ import compilescope
 from compilescope.errors import UsageError
 from compilescope.storage import from_json, to_json
 from compilescope.testing import assert_compile_budget, assert_max_graph_breaks, assert_no_shape_recompile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
@@ -33,6 +39,26 @@ class Other(Block):
         return self.layer(x) + 1
 
 
+def through(function: Callable[[nn.Module, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    @functools.wraps(function)
+    def inner(self: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        return function(self, x)
+
+    return inner
+
+
+class Decorated(Block):
+    """A layer whose forward runs within a decorator's."""
+
+    forward = through(Block.forward)
+
+
+class AlsoDecorated(Block):
+    """Another layer with the same code."""
+
+    forward = through(Block.forward)
+
+
 def observed(
     cls: type[nn.Module], *lengths: int, dynamic: bool, targets: tuple[object, ...] = ()
 ) -> compilescope.Scope:
@@ -48,6 +74,13 @@ def test_general_shapes_hold_for_every_way_to_name_the_target() -> None:
     scope = observed(Block, 2, 3, dynamic=True)
     for target in (Block, Block.forward, Block(), "Block.forward", "*.forward"):
         assert_no_shape_recompile(scope, target)
+
+
+def test_class_whose_forward_is_a_decorators_inner_function_is_found_where_it_ran() -> None:
+    scope = observed(Decorated, 2, 3, dynamic=True)
+    assert_no_shape_recompile(scope, Decorated)
+    with pytest.raises(AssertionError, match="CS102"):
+        assert_no_shape_recompile(scope, AlsoDecorated)
 
 
 def test_static_shapes_are_explained() -> None:
