@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from compilescope.observing import Scope, observe
     from compilescope.record import Recording
     from compilescope.storage import load, merge, save
-    from compilescope.workload.declare import Axis, Workload, workload
-    from compilescope.workload.model.model_workload import model_workload
-
-# The decorator has the name of a package. Once the package is loaded, importing what lies in it leaves the name alone.
-import_module(f"{__name__}.workload")
-del globals()["workload"]
+    from compilescope.workloads.declare import Axis, Workload, workload
+    from compilescope.workloads.model.model_workload import model_workload
 
 __all__ = [
     "Axis",
@@ -45,18 +41,18 @@ __all__ = [
 
 _HOMES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "Axis": "workload.declare",
+        "Axis": "workloads.declare",
         "CompilescopeError": "errors",
         "CompilescopeWarning": "errors",
         "Recording": "record",
         "Scope": "observing",
-        "Workload": "workload.declare",
+        "Workload": "workloads.declare",
         "load": "storage",
         "merge": "storage",
-        "model_workload": "workload.model.model_workload",
+        "model_workload": "workloads.model.model_workload",
         "observe": "observing",
         "save": "storage",
-        "workload": "workload.declare",
+        "workload": "workloads.declare",
     }
 )
 

@@ -11,13 +11,13 @@ import click
 
 from compilescope._version import __version__
 from compilescope.commands.check import check
+from compilescope.commands.exit_codes import BROKEN, INTERRUPTED
 from compilescope.commands.explain import explain
 from compilescope.commands.lanes import lanes
 from compilescope.commands.printing import Command, discard, show, tell
 from compilescope.commands.report import report
-from compilescope.commands.verdict import BROKEN, INTERRUPTED
 from compilescope.errors import CompilescopeError
-from compilescope.workload.signals import TERMINATED, Terminated
+from compilescope.workloads.signals import TERMINATED, Terminated
 
 
 class _Commands(Command, click.Group):

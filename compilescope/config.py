@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from compilescope.errors import UsageError
 from compilescope.gate.budget import Budget
-from compilescope.gate.settings import read_budget
+from compilescope.gate.budget_settings import read_budget
 from compilescope.wording import guess, listing
 
 if TYPE_CHECKING:

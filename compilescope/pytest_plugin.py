@@ -14,25 +14,13 @@ from typing import TYPE_CHECKING, Final
 import pluggy
 import pytest
 
+from compilescope.plugin.names import BASELINE, FIXTURE, ISOLATE, MARKS, OWN, REPORT, UPDATE
+
 if TYPE_CHECKING:
     from collections.abc import Container, Generator, Iterable, Iterator
 
-    from compilescope.plugin.watch import Watch
+    from compilescope.plugin.fixture import Watch
 
-FIXTURE = "compilescope"
-REPORT = "compilescope_report"
-BASELINE = "compilescope_baseline"
-UPDATE = "compilescope_update_baseline"
-ISOLATE = "compilescope_isolate"
-OWN = "compilescope_own"
-MARKS = {
-    "no_shape_recompile": "(target, ..., *, broken=None): the targets are compiled, and no change of shapes alone "
-    "compiles them again.",
-    "compile_budget": "(target, ..., *, compiles=, recompiles=, kinds={}, graph_breaks=, guards=, ..., broken=None): "
-    "the test keeps within these limits.",
-    "max_graph_breaks": "(n, *, own=None, broken=None): tracing stops at n places at most.",
-}
-"""Every mark, and what ``pytest --markers`` says of it."""
 _HINT = (
     "pytest takes @pytest.mark.{name}(f), with one class or function and nothing else, for a decorator of f. "
     "Write @pytest.mark.{name}(targets=f), or name it by a pattern such as 'Block.forward'."
@@ -92,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if LACK and (reports or config.getini(ISOLATE)):
         raise pytest.UsageError(LACK)
     if reports:
-        from compilescope.plugin.reporting import Reporting  # noqa: PLC0415 (see above)
+        from compilescope.plugin.session_report import Reporting  # noqa: PLC0415 (see above)
 
         config.pluginmanager.register(Reporting.plan(config), Reporting.NAME)
 
@@ -178,7 +166,7 @@ def _take(config: pytest.Config, ours: list[pytest.Item]) -> None:
 
         prepare(config, ours)
     elif not config.pluginmanager.hasplugin("compilescope-refusal"):
-        from compilescope.plugin.aside import Refusal  # noqa: PLC0415 (see above)
+        from compilescope.plugin.old_pytest import Refusal  # noqa: PLC0415 (see above)
 
         config.pluginmanager.register(Refusal(LACK), "compilescope-refusal")
 

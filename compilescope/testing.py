@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from compilescope.errors import UsageError
 from compilescope.plugin.arguments import BROKEN
-from compilescope.plugin.judging import rule
+from compilescope.plugin.failure_section import failure, page
+from compilescope.plugin.fixture import Watch
 from compilescope.plugin.marks import read_mark
-from compilescope.plugin.named import target_in
-from compilescope.plugin.report import failure, page
-from compilescope.plugin.watch import Watch
+from compilescope.plugin.recorded_targets import target_in
+from compilescope.plugin.rulings import rule
 from compilescope.record import Recording
 from compilescope.wording import listing
 
@@ -65,8 +65,8 @@ def make_inputs(*specs: str, device: str = "cpu", **axes: Scalar) -> dict[str, A
     Raises:
         UsageError: a specification cannot be read, or an axis has no value.
     """
-    from compilescope.workload.model.input_spec import read_inputs  # noqa: PLC0415 (torch comes with the next)
-    from compilescope.workload.model.make_inputs import make  # noqa: PLC0415
+    from compilescope.workloads.model.input_spec import read_inputs  # noqa: PLC0415 (torch comes with the next)
+    from compilescope.workloads.model.make_inputs import make  # noqa: PLC0415
 
     inputs = read_inputs(specs)
     known = {name: values[0] for name, values in inputs.axes.items() if values is not None}

@@ -14,7 +14,8 @@ from compilescope.cli import main
 from compilescope.commands import output
 from compilescope.errors import RecordingError
 from compilescope.gate.baseline import read, update, write
-from compilescope.gate.budget import Budget, judge
+from compilescope.gate.budget import Budget
+from compilescope.gate.judge import judge
 from compilescope.record import Recording, Run, Target
 from compilescope.render.registry import render
 from compilescope.storage import load, save, to_json

@@ -24,7 +24,7 @@ from compilescope.record import Compilation, Meta, Recording, Run, Target
 from compilescope.render.registry import FORMATS
 from compilescope.storage import load, save
 from compilescope.wording import listing
-from compilescope.workload.signals import Terminated
+from compilescope.workloads.signals import Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable

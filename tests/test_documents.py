@@ -18,7 +18,7 @@ from compilescope.commands.limits import budget_from
 from compilescope.config import load_config
 from compilescope.gate import baseline
 from compilescope.gate.budget import Budget
-from compilescope.gate.settings import KEYS
+from compilescope.gate.budget_settings import KEYS
 from compilescope.render.registry import FORMATS
 from compilescope.render.rulebook import rulebook
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from compilescope.cli import main
-from compilescope.workload.locate import locate
-from compilescope.workload.model.input_spec import read_inputs
+from compilescope.workloads.locate import locate
+from compilescope.workloads.model.input_spec import read_inputs
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

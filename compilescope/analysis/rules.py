@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from compilescope.record import Finding
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -291,3 +293,11 @@ _RULES: Final = (
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.code: rule for rule in _RULES})
 """Every rule by its code."""
+
+
+def entry_of(finding: Finding) -> str | None:
+    """Return what a baseline calls a finding; None where its rule lets nobody accept it."""
+    rule = RULES.get(finding.rule)
+    if rule is None or not rule.acceptable or finding.key is None:
+        return None
+    return f"{finding.rule} {finding.key}"

@@ -25,7 +25,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from compilescope.capture import _torch_seams
-from compilescope.capture.call import CompileCall, Entry
+from compilescope.capture.compile_call import CompileCall, Entry
 from compilescope.errors import UnsupportedTorchError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
 
-from compilescope.capture import _torch, describe, expressions, guard_tree, members, metadata
+from compilescope.capture import _torch, describe, guard_expressions, guard_tree, members, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +86,7 @@ class CompiledFor:
 
     def number(self, symbol: str) -> Number | None:
         """Return the value that a shape expression's operand had, such as ``L['x'].size()[1]``; None if unknown."""
-        noted = self.values.get(expressions.plain(symbol))
+        noted = self.values.get(guard_expressions.plain(symbol))
         if noted is not None:
             return noted.number
         holder, dot, rest = symbol.rpartition(".size()[")
@@ -106,7 +106,7 @@ class CompiledFor:
         if source.endswith("._base"):
             view = self.layout(source.removesuffix("._base"))
             return None if view is None else view.base
-        noted = self.values.get(expressions.plain(source))
+        noted = self.values.get(guard_expressions.plain(source))
         return None if noted is None else noted.layout
 
 
@@ -196,7 +196,7 @@ def note(manager: Any, f_locals: dict[str, Any]) -> CompiledFor:  # noqa: ANN401
         values[node.source] = replace(noted, parts=metadata.parts_of(value)) if _guards_metadata(node) else noted
         inside = describe.inside_numpy(node.source)
         if inside is not None:
-            values[inside] = note_value(expressions.evaluate_or_none(inside, scope))
+            values[inside] = note_value(guard_expressions.evaluate_or_none(inside, scope))
     modes = tuple(_torch.function_modes())
     return CompiledFor(values, threading.get_ident(), modes, inference_mode=torch.is_inference_mode_enabled())
 

@@ -10,7 +10,7 @@ from compilescope.capture.compiled_for import members_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from compilescope.capture.asked import Asked
+    from compilescope.capture.refused_leaf import Asked
     from compilescope.record import Failure
 
 _FEW: Final = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from compilescope.capture import _torch, runs
+from compilescope.capture import _torch, eager_calls
 from compilescope.record import Fallback, FallbackKind
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Declined:
 def collect(
     attempts: Sequence[Attempt],
     declined: Sequence[Declined],
-    eager: Sequence[runs.Eager] | None,
+    eager: Sequence[eager_calls.Eager] | None,
     name: Callable[[CodeType], str],
 ) -> tuple[Fallback, ...]:
     """Join the four ways in which a fallback is seen; ``eager`` is None where runs were not counted."""
@@ -89,7 +89,7 @@ def _seen(attempts: Sequence[Attempt], declined: Sequence[Declined]) -> Iterator
     for one in declined:
         if any(words in one.reason for words in _HARMLESS) or _torch.is_standard_library(one.code):
             continue
-        mode = one.reason.startswith(runs.DISPATCH_MODE)
+        mode = one.reason.startswith(eager_calls.DISPATCH_MODE)
         yield one.code, "dispatch_mode" if mode else "unsupported", one.reason
 
 
@@ -116,14 +116,14 @@ def _called_alone(
 
 
 def _kind_of_eager(
-    one: runs.Eager, attempts: Sequence[Attempt], found: Mapping[tuple[int, FallbackKind], object]
+    one: eager_calls.Eager, attempts: Sequence[Attempt], found: Mapping[tuple[int, FallbackKind], object]
 ) -> FallbackKind | None:
     """Say why calls ran eager; None where there was nothing to compile, or where they raised instead."""
-    if one.condition == f"{runs.STANCE}fail_on_recompile" and any(a.outcome == "refused" for a in attempts):
+    if one.condition == f"{eager_calls.STANCE}fail_on_recompile" and any(a.outcome == "refused" for a in attempts):
         return None
-    if one.condition == runs.DISPATCH_MODE:
+    if one.condition == eager_calls.DISPATCH_MODE:
         return "dispatch_mode"
-    if one.condition.startswith(runs.STANCE):
+    if one.condition.startswith(eager_calls.STANCE):
         return "stance"
     for identity, kind in found:
         if identity == id(one.code):
@@ -133,11 +133,11 @@ def _kind_of_eager(
     return None if outcomes == {"empty"} and one.calls == 1 else "skipped_frame"
 
 
-def _detail_of_eager(one: runs.Eager, attempts: Sequence[Attempt], declined: Sequence[Declined]) -> str:
-    if one.condition == runs.DISPATCH_MODE:
+def _detail_of_eager(one: eager_calls.Eager, attempts: Sequence[Attempt], declined: Sequence[Declined]) -> str:
+    if one.condition == eager_calls.DISPATCH_MODE:
         return "called under a dispatch mode, where Dynamo compiles nothing"
-    if one.condition.startswith(runs.STANCE):
-        return f"called under the stance {one.condition.removeprefix(runs.STANCE)}"
+    if one.condition.startswith(eager_calls.STANCE):
+        return f"called under the stance {one.condition.removeprefix(eager_calls.STANCE)}"
     if any(attempt.code is one.code and attempt.outcome == "empty" for attempt in attempts):
         return "one call of it held nothing to compile, and Dynamo leaves such code to eager for good"
     reasons = (known.reason for known in declined if known.code is one.code)

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import torch
 
-from compilescope.capture import _torch, containers, describe, expressions, leaves, members
-from compilescope.capture.asked import Asked
+from compilescope.capture import _torch, containers, describe, guard_expressions, leaf_guards, members
 from compilescope.capture.guard_tree import MISSING, UNSEEN
 from compilescope.capture.places import Place
+from compilescope.capture.refused_leaf import Asked
 from compilescope.record import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from compilescope.capture.asked import Frame
     from compilescope.capture.guard_tree import Node
+    from compilescope.capture.refused_leaf import Frame
     from compilescope.record import Location
 
 # When one of these fails, what lies below was compiled for another value altogether.
@@ -98,7 +98,7 @@ class Reader:
                 continue
             asked = Asked(guard_type, leaf.verbose_code_parts(), node.source, value, self.frame, raised or None)
             closed = False
-            for failure in leaves.failures(asked):
+            for failure in leaf_guards.failures(asked):
                 yield failure
                 closed = closed or failure.guard_type in BLOCKERS
             if closed:
@@ -109,7 +109,7 @@ class Reader:
         want = node.manager.get_type_of_guarded_value()
         if type(value) is not want:
             text = f"type({node.source}), type={want}"
-            yield from leaves.failures(Asked("TYPE_MATCH", [text], node.source, value, self.frame))
+            yield from leaf_guards.failures(Asked("TYPE_MATCH", [text], node.source, value, self.frame))
             return
         known = self.frame.was(node.source)
         if known is not None and isinstance(value, dict) and dict.__len__(value) != known.length:
@@ -134,7 +134,7 @@ class Reader:
         """Return the callable that a source is the object of, where the callable is not a method any more."""
         owner, _, name = source.rpartition(".")
         gone = name == "__self__" and not isinstance(
-            expressions.evaluate_or_none(owner, self.frame.scope), types.MethodType
+            guard_expressions.evaluate_or_none(owner, self.frame.scope), types.MethodType
         )
         return owner if gone else None
 
@@ -147,16 +147,16 @@ class Reader:
             member = _MEMBER_AT.fullmatch(step.source)
             if member is not None:
                 name = member["listed"] or member["got"]
-                owner = expressions.evaluate_or_none(name, self.frame.scope)
+                owner = guard_expressions.evaluate_or_none(name, self.frame.scope)
                 return name if isinstance(owner, set | frozenset) else None
         return None
 
     def _members(self, owner: str) -> Failure:
-        value = expressions.evaluate_or_none(owner, self.frame.scope)
+        value = guard_expressions.evaluate_or_none(owner, self.frame.scope)
         return containers.changed(Asked("MAPPING_KEYS_MATCH", [], owner, value, self.frame), "another")
 
     def _callable(self, owner: str) -> Failure:
-        value = expressions.evaluate_or_none(owner, self.frame.scope)
+        value = guard_expressions.evaluate_or_none(owner, self.frame.scope)
         asked = Asked("ID_MATCH", [f"{owner} is"], owner, value, self.frame)
         was, now = asked.was, describe.value(value)
         expected = "the function that it was compiled with" if was is None else was.text
@@ -169,7 +169,7 @@ class Reader:
         )
 
     def _class(self, owner: str) -> Failure:
-        value = expressions.evaluate_or_none(owner, self.frame.scope)
+        value = guard_expressions.evaluate_or_none(owner, self.frame.scope)
         asked = Asked("TYPE_MATCH", [f"type({owner})"], owner, value, self.frame)
         was, now = asked.was, describe.type_name(value)
         expected = "the class that it was compiled with" if was is None else was.type_name
@@ -246,7 +246,7 @@ class Reader:
             part=moved or ("registered" if became else "missing"),
             expected_type=None if was is None else was.type_name,
             actual_type=describe.type_name(now) if there else None,
-            holder=expressions.holder(source, self.frame.scope, self.frame.code),
+            holder=guard_expressions.holder(source, self.frame.scope, self.frame.code),
         )
 
 

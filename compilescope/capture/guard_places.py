@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from compilescope.capture import _torch_places, describe, expressions, resume_lines
+from compilescope.capture import _torch_places, describe, guard_expressions, resume_lines
 from compilescope.capture.places import KEPT_AS, NOWHERE, Frames, Place, choose, kept
 from compilescope.capture.size_pins import Pin, size_pins
 
@@ -84,7 +84,7 @@ class GuardPlaces:
             side = max(sides, key=lambda one: sum(source in expression for source in one.sources))
             return (side.upper if upper else side.lower).describe()
         # An equality of sizes that was met by chance has no line: that of a tensor that it speaks of stands for it.
-        tensors = (_tensor(symbol.text) for symbol in expressions.symbols(expression.strip()))
+        tensors = (_tensor(symbol.text) for symbol in guard_expressions.symbols(expression.strip()))
         places = (self.guard(tensor, _TENSOR_GUARD) for tensor in tensors if tensor in self._sources)
         return next(places, Place(None, None))
 

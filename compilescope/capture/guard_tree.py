@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from compilescope.capture import _torch, expressions
+from compilescope.capture import _torch, guard_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ class Node:
         if self.key is not None:
             key = f"list(dict.keys({above}))[{self.key}]"
             return key if self.is_key else f"{above}[{key}]"
-        source = expressions.plain(self.source)
+        source = guard_expressions.plain(self.source)
         return above + self.source[len(parent.source) :] if self.source.startswith(parent.source) else source
 
     @property
@@ -121,7 +121,7 @@ def _source_of(child: Any, parent: Node, accessor: Any) -> str:  # noqa: ANN401 
     An owner that is an item of a dict has two sources: by its key, and by the key's position.
     """
     source = str(child.get_source())
-    by_position = expressions.plain(source)
+    by_position = guard_expressions.plain(source)
     is_owner = source == parent.source or (by_position != source and by_position == parent.by_position)
     if not is_owner:
         return source
@@ -159,10 +159,10 @@ def _reach(node: Node, above: object, scope: dict[str, Any]) -> object:
         return held.get(_key(item[1]), MISSING)
     source, parent = node.source, node.parent.source
     suffix = source.removeprefix(parent) if source.startswith(parent) else None
-    code = expressions.compiled(f"P{suffix}") if suffix else None
+    code = guard_expressions.compiled(f"P{suffix}") if suffix else None
     if code is not None:
         return _evaluate(code, {"P": above})
-    code = expressions.compiled(source)
+    code = guard_expressions.compiled(source)
     if code is not None:
         return _evaluate(code, scope)
     return _by_key(above, source, node.accessor)
@@ -174,7 +174,7 @@ def _key(written: str) -> str | int:
 
 def _evaluate(code: CodeType, scope: dict[str, Any]) -> object:
     try:
-        return expressions.run(code, scope)
+        return guard_expressions.run(code, scope)
     except NameError:
         return UNSEEN
     except Exception:  # noqa: BLE001 (user objects may raise anything on access; the value is then out of reach)

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any, Final
 from compilescope.capture import (
     _torch,
     describe,
-    expressions,
+    guard_expressions,
     guard_places,
     guard_tree,
-    misses,
+    relations,
     shape_guards,
     stack_slots,
 )
-from compilescope.capture.accepted import Examined
-from compilescope.capture.asked import Frame
+from compilescope.capture.accepted_elsewhere import Examined
 from compilescope.capture.compiled_for import guard_scope
 from compilescope.capture.guard_failures import BLOCKERS, Found, Reader
 from compilescope.capture.guard_tree import MISSING, UNSEEN
-from compilescope.capture.judge import Judge, refusing_nodes
+from compilescope.capture.refused_leaf import Frame
+from compilescope.capture.torch_evaluator import Judge, refusing_nodes
 from compilescope.record import EntryMiss, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from compilescope.capture.call import CompileCall, Entry
+    from compilescope.capture.compile_call import CompileCall, Entry
     from compilescope.capture.compiled_for import CompiledFor
     from compilescope.capture.guard_tree import Node
 
@@ -63,7 +63,7 @@ def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = 
     """
     reason = _torch.invalidation(entry.manager)
     if reason is not None:
-        return Examined(EntryMiss(id=entry.id, failing=(misses.invalidated(reason),), unconfirmed=INVALIDATED))
+        return Examined(EntryMiss(id=entry.id, failing=(relations.invalidated(reason),), unconfirmed=INVALIDATED))
     scope = guard_scope(entry.manager, call.locals)
     slots = stack_slots.slots(call.code)
     frame = Frame(scope, call.code, compiled_for, guard_places.of(entry.manager), slots)
@@ -105,7 +105,7 @@ class _Examination:
         """Find what fails, and ask torch whether that is all."""
         # As the cache itself does: two wrappers of one backend are equal and not identical.
         if _torch.innermost_backend(self.entry.backend) != self.call.backend:
-            self._add(misses.other_backend(self.entry.backend, self.call.backend))
+            self._add(relations.other_backend(self.entry.backend, self.call.backend))
         if not self.judge.can_ask:
             self._ask_every_leaf(NO_MEANS)
         elif not self.judge.accepts_root():
@@ -131,7 +131,7 @@ class _Examination:
             found = self.reader.failures(node)
             if not found:
                 self.unconfirmed = UNTOLD
-                found = [Found(misses.unknown("; ".join(self.judge.words(node))), (node.by_position,))]
+                found = [Found(relations.unknown("; ".join(self.judge.words(node))), (node.by_position,))]
             self.found += found
             if all(one.failure.guard_type in _LENGTHS for one in found):
                 for child in node.children:
@@ -155,7 +155,7 @@ class _Examination:
         if not self.judge.accepts_below(self.root, (*nodes, *apart)):
             self.unconfirmed = NOT_ENOUGH
             if not apart:
-                self._add(misses.unknown("; ".join(self.judge.words_without(nodes))))
+                self._add(relations.unknown("; ".join(self.judge.words_without(nodes))))
 
     def _broken_relations(self, nodes: Iterable[Node]) -> Iterator[tuple[tuple[str, str], Failure]]:
         # One relation hangs as the same leaf at each of its values, and its text names them all.
@@ -165,7 +165,7 @@ class _Examination:
                 if type(leaf).__name__ in _torch.RELATIONAL_GUARDS and not any(leaf is other for other in asked):
                     asked.append(leaf)
                     for text in leaf.verbose_code_parts():
-                        yield from misses.relation(text, self.frame)
+                        yield from relations.relation(text, self.frame)
 
     # --- each leaf is asked -----------------------------------------------------------------------
 
@@ -206,8 +206,8 @@ class _Examination:
                 if text in seen:
                     continue
                 seen.add(text)
-                expression = expressions.split(text)[0]
-                reads = tuple(symbol.text for symbol in expressions.symbols(expression))
+                expression = guard_expressions.split(text)[0]
+                reads = tuple(symbol.text for symbol in guard_expressions.symbols(expression))
                 for failure in shape_guards.failures(text, type(leaf).__name__, self.frame):
                     failed.append(Found(failure, reads, expression=True))
                     if expression.startswith(_NOT_NAN):
@@ -218,7 +218,7 @@ class _Examination:
             self.found.append(one if fact is one.failure else one.following(fact.source))
         if not failed and self.unconfirmed is None:
             self.unconfirmed = SHAPES
-            self._add(misses.unknown("; ".join(self.judge.words_without(list(self._nodes.values())))))
+            self._add(relations.unknown("; ".join(self.judge.words_without(list(self._nodes.values())))))
 
     # --- what follows -----------------------------------------------------------------------------
 
@@ -272,10 +272,10 @@ class _Examination:
         """Explain an entry none of whose guards was found to fail."""
         verdict = self.entry.manager.check_verbose(self.call.locals)
         if verdict.result and self.frame.entry is not None and self.frame.entry.thread != threading.get_ident():
-            self._add(misses.concurrent())
+            self._add(relations.concurrent())
             return
         self.unconfirmed = self.unconfirmed or (ACCEPTED if verdict.result else UNTOLD)
-        self._add(misses.unknown("" if verdict.result else "; ".join(verdict.verbose_code_parts)))
+        self._add(relations.unknown("" if verdict.result else "; ".join(verdict.verbose_code_parts)))
 
 
 @dataclass(frozen=True, slots=True)

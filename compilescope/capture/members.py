@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from compilescope.capture import expressions
+from compilescope.capture import guard_expressions
 
 _MEMBERS: Final = {"_modules": "submodule", "_parameters": "parameter", "_buffers": "buffer"}
 _MEMBER: Final = re.compile(rf"(?P<owner>.*)\.(?P<dict>{'|'.join(_MEMBERS)})\['(?P<name>[^']+)'\]")
@@ -52,6 +52,6 @@ def became(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
 
 def _namespace(owner: str, scope: dict[str, Any]) -> dict[str, Any]:
     try:
-        return vars(expressions.evaluate(owner, scope))
+        return vars(guard_expressions.evaluate(owner, scope))
     except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)
         return {}

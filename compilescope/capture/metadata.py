@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from compilescope.capture import _torch, describe
 
 if TYPE_CHECKING:
-    from compilescope.capture.asked import Asked
+    from compilescope.capture.refused_leaf import Asked
     from compilescope.record import Failure
 
 Parts = tuple[tuple[str, str], ...]

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from compilescope._version import __version__
 from compilescope.capture import _torch, _torch_config, breaks, describe, fallbacks
+from compilescope.capture.eager_calls import RunCounter
 from compilescope.capture.evidence import with_uses
-from compilescope.capture.runs import RunCounter
 from compilescope.capture.tap import Attempt, Tap
 from compilescope.capture.targets import Selector, TargetBook
 from compilescope.record import CodeObject, Compilation, Meta, Recompile, Recording, Scalar

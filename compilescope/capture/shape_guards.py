@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from compilescope.capture import containers, describe, expressions, tensors
-from compilescope.capture.asked import Asked
+from compilescope.capture import containers, describe, guard_expressions, tensor_match
 from compilescope.capture.compiled_for import layout_of, mark_of, registered_as
-from compilescope.capture.expressions import Symbol, root_of
+from compilescope.capture.guard_expressions import Symbol, root_of
+from compilescope.capture.refused_leaf import Asked
 from compilescope.record import Failure, Moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from compilescope.capture.asked import Frame
+    from compilescope.capture.refused_leaf import Frame
 
 _DUCK: Final = "duck sizing added this equality"
 _ZERO_ONE_BOUND: Final = 2
@@ -75,7 +75,7 @@ def form(expression: str, comment: str) -> str:
     """Name the form of an expression over sizes: ``divisible``, ``at_least_two``, ``duck``, ``equal``, ``constant``,
     ``bound`` or ``relation``; ``value`` where it reads something that is no number of a tensor.
     """  # noqa: D205 (the list of forms is the summary)
-    read = expressions.symbols(expression)
+    read = guard_expressions.symbols(expression)
     if not read or not all(symbol.is_of_tensor for symbol in read):
         return "value"
     tree = ast.parse(expression, mode="eval")
@@ -101,11 +101,11 @@ def _comparison(node: ast.expr, read: int) -> str:
 
 def failures(text: str, guard_type: str, frame: Frame) -> Iterator[Failure]:
     """Evaluate one line of expression text; yield what failed: one failure for each thing that changed."""
-    expression, comment = expressions.split(text)
+    expression, comment = guard_expressions.split(text)
     raised: str | None = None
     try:
-        with tensors.quiet():
-            if expressions.evaluate(expression, frame.scope):
+        with tensor_match.quiet():
+            if guard_expressions.evaluate(expression, frame.scope):
                 return
     except SyntaxError:
         return
@@ -126,7 +126,7 @@ class _Failed:
     raised: str | None
 
     def read(self) -> Iterator[Failure]:
-        symbols = expressions.symbols(self.expression)
+        symbols = guard_expressions.symbols(self.expression)
         base = next((symbol for symbol in symbols if "._base" in symbol.text), None)
         if base is not None and self._value(base.text.partition("._base")[0] + "._base") is None:
             yield self._base_gone(base, symbols)
@@ -171,7 +171,7 @@ class _Failed:
         was = self.frame.was_layout(operand.tensor)
         if was is None:
             return False
-        return tensors.dense_alike(was.size, was.stride, now.size, now.stride) and was.size != now.size
+        return tensor_match.dense_alike(was.size, was.stride, now.size, now.stride) and was.size != now.size
 
     def _sizes(self, changed: Sequence[Operand]) -> list[Moved]:
         """Return the sizes that changed, among them those that the strides read here follow from."""
@@ -180,12 +180,12 @@ class _Failed:
             if operand.is_layout and self._follows_sizes(operand):
                 was, now = self.frame.was_layout(operand.tensor), self._layout(operand.tensor)
                 if was is not None and now is not None:
-                    found += tensors.moved_sizes(self.frame.written(operand.tensor), was.size, now.size)
+                    found += tensor_match.moved_sizes(self.frame.written(operand.tensor), was.size, now.size)
         return list(dict.fromkeys(found))
 
     def _value(self, text: str) -> object:
-        with tensors.quiet():
-            return expressions.evaluate_or_none(text, self.frame.scope)
+        with tensor_match.quiet():
+            return guard_expressions.evaluate_or_none(text, self.frame.scope)
 
     def _layout(self, source: str) -> Any:  # noqa: ANN401 (a layout, or None)
         tensor = self._value(source)
@@ -213,7 +213,7 @@ class _Failed:
 
     def _lacks(self, item: str) -> bool:
         try:
-            expressions.evaluate(item, self.frame.scope)
+            guard_expressions.evaluate(item, self.frame.scope)
         except (KeyError, IndexError):
             return True
         except Exception:  # noqa: BLE001 (another failure on the way: it is not this item that is lacking)
@@ -283,7 +283,7 @@ class _Failed:
             expected=expected,
             actual=_described(text, self.frame.scope),
             part="value",
-            holder=expressions.holder(text, self.frame.scope, self.frame.code),
+            holder=guard_expressions.holder(text, self.frame.scope, self.frame.code),
             actual_type=describe.type_name(operand.now),
             expected_type=None if operand.was is None else type(operand.was).__name__,
         )
@@ -300,7 +300,7 @@ class _Failed:
         if operand.was is None:
             return self._failure(operands, source=operand.name, part=part)
         was, now = self.frame.was_layout(operand.tensor), self._layout(operand.tensor)
-        if stride and was is not None and now is not None and tensors.several_differ(was.stride, now.stride):
+        if stride and was is not None and now is not None and tensor_match.several_differ(was.stride, now.stride):
             name = f"{self.frame.written(operand.tensor)}.stride()"
             return self._failure(operands, source=name, part=part, expected=str(was.stride), actual=str(now.stride))
         told = {"expected": str(operand.was), "actual": str(operand.now)}
@@ -308,7 +308,7 @@ class _Failed:
 
     def _is_dense(self, operand: Operand) -> bool:
         now = self._layout(operand.tensor)
-        return now is not None and tensors.is_dense(now.size, now.stride)
+        return now is not None and tensor_match.is_dense(now.size, now.stride)
 
     def _of_sizes(self, sizes: Sequence[Moved], operands: Sequence[Operand]) -> Failure:
         shape = form(self.expression, self.comment)
@@ -344,8 +344,8 @@ def _values(operands: Sequence[Operand], scope: dict[str, Any]) -> str:
 
 def _described(text: str, scope: dict[str, Any]) -> str:
     try:
-        with tensors.quiet():
-            return describe.value(expressions.evaluate(text, scope))
+        with tensor_match.quiet():
+            return describe.value(guard_expressions.evaluate(text, scope))
     except Exception as error:  # noqa: BLE001 (the value may not exist on this input; say that)
         return f"not there ({type(error).__name__})"
 
@@ -373,8 +373,8 @@ def _off_by(expression: str, scope: dict[str, Any]) -> int | None:
     """Return by how much the two sides of an equation of integers differ; None for another expression."""
     match ast.parse(expression, mode="eval").body:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-            with tensors.quiet():
-                have = expressions.evaluate_or_none(ast.unparse(left), scope)
-                want = expressions.evaluate_or_none(ast.unparse(right), scope)
+            with tensor_match.quiet():
+                have = guard_expressions.evaluate_or_none(ast.unparse(left), scope)
+                want = guard_expressions.evaluate_or_none(ast.unparse(right), scope)
             return abs(have - want) if isinstance(have, int) and isinstance(want, int) else None
     return None

@@ -20,17 +20,17 @@ from compilescope.capture import (
     _torch,
     _torch_errors,
     _torch_seams,
-    accepted,
+    accepted_elsewhere,
     breaks,
+    compile_errors,
     compiled_for,
     describe,
-    failures,
     guard_tree,
     guards,
-    misses,
+    relations,
     stack_slots,
 )
-from compilescope.capture.accepted import Examined
+from compilescope.capture.accepted_elsewhere import Examined
 from compilescope.capture.hooks import Hooks, Traced
 from compilescope.capture.refusals import UnguardedStance
 from compilescope.record import CompileError, EntryMiss, Outcome
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from traceback import FrameSummary
     from types import CodeType, TracebackType
 
-    from compilescope.capture.call import CompileCall, Entry
+    from compilescope.capture.compile_call import CompileCall, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class Tap:
             return guards.examine(entry, call, self._compiled_for.get(entry.manager))
         except Exception as error:  # noqa: BLE001 (explaining must never break the user's compilation; the doubt is recorded)
             text = f"compilescope could not examine this entry: {type(error).__name__}: {describe.shorten(str(error))}"
-            return Examined(EntryMiss(id=entry.id, failing=(misses.unknown(text),), unconfirmed=text))
+            return Examined(EntryMiss(id=entry.id, failing=(relations.unknown(text),), unconfirmed=text))
 
     def tell(self, before: _Before, converter: Mapping[str, Any], error: BaseException | None) -> None:
         """Tell the listeners what ``_compile`` returned, or raised."""
@@ -188,7 +188,7 @@ class Tap:
 
     def _on_refused_frame(self, frame: Any, backend: object) -> None:  # noqa: ANN401 (a C object without a Python type)
         before = self._before(_torch.refused_call(frame, backend))
-        self._tell(_attempt(before, "refused", 0.0, error=failures.refused(), propagates=True))
+        self._tell(_attempt(before, "refused", 0.0, error=compile_errors.refused(), propagates=True))
 
     # --- coming and going -------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Tap:
 
 def _marked(examined: Sequence[Examined]) -> tuple[EntryMiss, ...]:
     try:
-        return accepted.marked(examined)
+        return accepted_elsewhere.marked(examined)
     except Exception:  # noqa: BLE001 (as for an entry: what is not marked is told all the same)
         return tuple(one.miss for one in examined)
 
@@ -236,7 +236,7 @@ def _finished(before: _Before, result: Any, traced: Traced) -> Attempt:  # noqa:
     seconds = time.perf_counter() - before.started
     if manager is None:
         reason = _torch.skip_reason(result) or traced.skipped
-        error = None if reason is None else failures.skipped(reason)
+        error = None if reason is None else compile_errors.skipped(reason)
         return _attempt(before, "empty" if _torch.is_empty(reason) else "skipped", seconds, error=error)
     return _attempt(
         before,
@@ -264,7 +264,7 @@ def _failed(before: _Before, error: BaseException, traced: Traced, *, alone: boo
         before,
         _outcome(error),
         seconds,
-        error=failures.describe_error(error, before.call.code),
+        error=compile_errors.describe_error(error, before.call.code),
         propagates=propagates,
         breaks=(*breaks.resumed_events(before.breaks, before.call.code), *breaks.events_of(error, before.call.code)),
         left_out=_called_alone(traced, stacks),
@@ -295,7 +295,7 @@ def _attempt(before: _Before, outcome: Outcome, seconds: float, **facts: Any) ->
         seconds=seconds,
         is_recompile=call.has_entry,
         misses=before.misses,
-        backend=misses.backend_name(call.backend),
+        backend=relations.backend_name(call.backend),
         dynamic=before.dynamic,
         owner=before.owner,
         resumes=_torch.resumed_code(call.code),

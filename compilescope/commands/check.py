@@ -10,28 +10,27 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 import msgspec
 
-from compilescope.analysis.rules import STALE_BASELINE
-from compilescope.commands.accepting import Wish, open_baseline
+from compilescope.analysis.rules import STALE_BASELINE, entry_of
+from compilescope.commands.baseline import Wish, open_baseline
+from compilescope.commands.exit_codes import check_exit_code
 from compilescope.commands.limits import budget_from, limit_options
 from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.printing import Command, tell
-from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_of, source_options
-from compilescope.commands.verdict import check_exit_code
+from compilescope.commands.source import ABOUT_SOURCE, Request, files_of, obtain, say, source_of, source_options
 from compilescope.config import load_config, working_folder
-from compilescope.gate.baseline import entry_of
-from compilescope.gate.budget import judge
+from compilescope.gate.judge import judge
 from compilescope.wording import count
-from compilescope.workload.locate import RecordingSource
-from compilescope.workload.signals import signals_seen
+from compilescope.workloads.locate import RecordingSource
+from compilescope.workloads.signals import signals_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from compilescope.commands.accepting import Keeper
+    from compilescope.commands.baseline import Keeper
     from compilescope.config import Config
     from compilescope.gate.budget import Budget
     from compilescope.record import Recording
-    from compilescope.workload.locate import Source
+    from compilescope.workloads.locate import Source
 
 _Taken = TypeVar("_Taken", Request, Wish)
 _ARGUMENTS: Final = "compilescope.arguments"

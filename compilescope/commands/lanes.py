@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from compilescope.commands.exit_codes import BROKEN, FINE, FOUND
 from compilescope.commands.printing import Command, show
-from compilescope.commands.verdict import BROKEN, FINE, FOUND
 from compilescope.config import load_config, working_folder
 from compilescope.errors import UsageError
 from compilescope.lanes.audit import audit

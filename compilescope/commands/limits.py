@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from msgspec.structs import fields, replace
 
-from compilescope.commands.running import read_pairs
+from compilescope.commands.source import read_pairs
 from compilescope.errors import UsageError
 from compilescope.gate.budget import Budget
 from compilescope.gate.places import spelt_as_recorded

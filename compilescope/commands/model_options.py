@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from compilescope.workload.model.declare_model import ModelOptions
+    from compilescope.workloads.model.declare_model import ModelOptions
 
 MODEL_OPTIONS: Final[tuple[Callable[..., Any], ...]] = (
     click.option(
@@ -82,9 +82,9 @@ def model_options(request: ModelRequest) -> ModelOptions | None:
     if all(getattr(request, name) in (None, ()) for name in OF_MODELS):
         return None
     # A process that only reads recordings must not load torch.
-    from compilescope.workload.model.compiling import Compile  # noqa: PLC0415
-    from compilescope.workload.model.declare_model import ModelOptions  # noqa: PLC0415
-    from compilescope.workload.model.target import Construction  # noqa: PLC0415
+    from compilescope.workloads.model.compiling import Compile  # noqa: PLC0415
+    from compilescope.workloads.model.declare_model import ModelOptions  # noqa: PLC0415
+    from compilescope.workloads.model.target import Construction  # noqa: PLC0415
 
     return ModelOptions(
         inputs=request.input_,

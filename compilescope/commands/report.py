@@ -6,12 +6,12 @@ import os
 
 import click
 
+from compilescope.commands.exit_codes import exit_code
 from compilescope.commands.output import deliver, plan_routes
 from compilescope.commands.printing import Command, tell
-from compilescope.commands.running import ABOUT_SOURCE, Request, files_of, obtain, say, source_of, source_options
-from compilescope.commands.verdict import exit_code
+from compilescope.commands.source import ABOUT_SOURCE, Request, files_of, obtain, say, source_of, source_options
 from compilescope.config import load_config, working_folder
-from compilescope.workload.signals import signals_seen
+from compilescope.workloads.signals import signals_seen
 
 _HELP = f"""Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
 break, every call that ran eager.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from compilescope.analysis.rules import RULES
+from compilescope.analysis.rules import RULES, entry_of
 from compilescope.errors import RecordingError, UsageError
 from compilescope.files import locked, write_atomically
 from compilescope.wording import guess, listing
@@ -83,14 +83,6 @@ def torch_minor(version: str) -> str:
     """Return ``2.13`` for ``2.13.0+cpu``; a version of another form as it is."""
     found = _MINOR.match(version)
     return found[1] if found else version
-
-
-def entry_of(finding: Finding) -> str | None:
-    """Return what a baseline calls a finding; None where its rule lets nobody accept it."""
-    rule = RULES.get(finding.rule)
-    if rule is None or not rule.acceptable or finding.key is None:
-        return None
-    return f"{finding.rule} {finding.key}"
 
 
 def nearest_version(baseline: Baseline, minor: str) -> str | None:

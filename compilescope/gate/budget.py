@@ -1,4 +1,4 @@
-"""Limits that a project sets for itself, and the judgement of a run by them. Knows neither pytest nor torch."""
+"""Limits that a project sets for itself. Knows neither pytest nor torch."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ import msgspec
 
 from compilescope.analysis.kinds import KINDS
 from compilescope.errors import UsageError
-from compilescope.gate import sight
-from compilescope.gate.eager import eager_findings
-from compilescope.gate.limits import break_findings, compile_findings, size_findings
-from compilescope.gate.scope import Scope, matches
+from compilescope.gate.selection import matches
 from compilescope.wording import guess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from compilescope.record import Finding, Recording
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -103,21 +98,3 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         """Whether code with these names may run eagerly for a reason of this kind."""
         known = list(names)
         return any(pattern == kind or matches(pattern, known) for pattern in self.allow_fallbacks)
-
-
-def judge(recording: Recording, budget: Budget) -> tuple[Finding, ...]:
-    """Return what ``budget`` holds against ``recording``: first what was not seen, then what is over a limit.
-
-    An empty answer means that the run was seen whole and kept every limit.
-    """
-    scope = Scope(recording, budget.targets)
-    return (
-        *sight.run_findings(recording),
-        *sight.number_findings(recording),
-        *sight.vacuous_findings(scope, budget),
-        *sight.blind_findings(scope, budget),
-        *compile_findings(scope, budget),
-        *eager_findings(scope, budget),
-        *break_findings(scope, budget),
-        *size_findings(scope, budget),
-    )

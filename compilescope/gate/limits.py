@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis import rules
 from compilescope.analysis.kinds import KINDS
-from compilescope.gate.making import finding
-from compilescope.gate.scope import stable_file
+from compilescope.gate.findings import finding
+from compilescope.gate.selection import stable_file
 from compilescope.record import Location
 from compilescope.storage import merge_breaks
 from compilescope.wording import count
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from compilescope.analysis.rules import Rule
     from compilescope.gate.budget import Budget
-    from compilescope.gate.scope import Group, Scope
+    from compilescope.gate.selection import Group, Scope
     from compilescope.record import Compilation, Failure, Finding, GraphBreak, Recording
 
 _UNKNOWN: Final = frozenset({"unknown", "guard_error"})

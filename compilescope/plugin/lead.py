@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from compilescope.analysis.glossary import BREAK, words_called
 from compilescope.analysis.rules import GRAPH_BREAK, OWN_GRAPH_BREAK, RULES, SHAPE_RECOMPILE
 from compilescope.render.next_steps import next_steps
-from compilescope.render.text_screen import WIDTH
+from compilescope.render.text.layout import WIDTH
 from compilescope.render.words import clip, plain
 
 if TYPE_CHECKING:

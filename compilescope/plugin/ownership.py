@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from compilescope import pytest_plugin
 from compilescope.errors import UsageError
 from compilescope.plugin.marks import read_mark
-from compilescope.pytest_plugin import FIXTURE, MARKS
+from compilescope.plugin.names import FIXTURE, HOOKS, MARKS
 from compilescope.wording import listing
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def _asks_for_fixture(item: pytest.Item) -> bool:
         return True
     definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get(FIXTURE, ())
     for definition in reversed(definitions):
-        if getattr(definition.func, "__module__", None) == pytest_plugin.__name__:
+        if getattr(definition.func, "__module__", None) == HOOKS:
             return True
         if FIXTURE not in definition.argnames:
             return False

@@ -13,20 +13,20 @@ from _pytest.logging import LogCaptureHandler  # it has no public name
 
 from compilescope.errors import CompilescopeError, UsageError
 from compilescope.gate.places import spelt_as_recorded
-from compilescope.plugin import report
+from compilescope.plugin import failure_section
+from compilescope.plugin.fixture import Watch, watching
 from compilescope.plugin.isolation import isolated, start_over
-from compilescope.plugin.ledger import is_seen_whole
 from compilescope.plugin.marks import read_mark
+from compilescope.plugin.names import OWN
 from compilescope.plugin.ownership import WATCHING, is_ours, marks_of
-from compilescope.plugin.reporting import Reporting
-from compilescope.plugin.watch import Watch, watching
-from compilescope.pytest_plugin import OWN
+from compilescope.plugin.session_baseline import is_seen_whole
+from compilescope.plugin.session_report import Reporting
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from compilescope.plugin.judging import Ruling
     from compilescope.plugin.marks import Claim
+    from compilescope.plugin.rulings import Ruling
 
 _WATCH: Final = pytest.StashKey[Watch]()
 _RULINGS: Final = pytest.StashKey["tuple[Ruling, ...]"]()
@@ -66,7 +66,9 @@ class Runtime:
             item.stash[_CALLED] = made.passed
         if watch is not None and made.failed and call.when != "teardown":
             rulings, verbosity = item.stash.get(_RULINGS, ()), item.config.getoption("verbose")
-            made.sections.append(("compilescope", report.section(watch.recording, item.nodeid, rulings, verbosity)))
+            made.sections.append(
+                ("compilescope", failure_section.section(watch.recording, item.nodeid, rulings, verbosity))
+            )
         return made
 
 
@@ -199,7 +201,7 @@ def _raise_for(item: pytest.Item, rulings: tuple[Ruling, ...]) -> None:
     if wrong:
         reporting = _reporting(item.config)
         baseline = None if reporting is None or reporting.ledger is None else reporting.ledger.path
-        raise pytest.fail.Exception(report.failure(wrong, item.nodeid, baseline), pytrace=False)
+        raise pytest.fail.Exception(failure_section.failure(wrong, item.nodeid, baseline), pytrace=False)
     broken = [ruling for ruling in rulings if ruling.status == "broken"]
     if broken:
         raise pytest.xfail.Exception("; ".join(dict.fromkeys(str(ruling.claim.broken) for ruling in broken)))

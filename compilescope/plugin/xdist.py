@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from compilescope.plugin.census import Census  # noqa: TC001 (msgspec reads the annotations)
-from compilescope.plugin.ledger import Found  # noqa: TC001 (as above)
+from compilescope.plugin.judged_tests import Census  # noqa: TC001 (msgspec reads the annotations)
+from compilescope.plugin.session_baseline import Found  # noqa: TC001 (as above)
 from compilescope.record import Recording  # noqa: TC001 (as above)
 from compilescope.storage import encodable
 

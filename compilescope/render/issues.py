@@ -6,9 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from compilescope.analysis.rules import RULES
+from compilescope.analysis.rules import RULES, entry_of
 from compilescope.analysis.summary import alarms
-from compilescope.gate.baseline import entry_of
 from compilescope.render.words import plain
 
 if TYPE_CHECKING:

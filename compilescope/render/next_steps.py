@@ -7,10 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.glossary import FALLBACK, WORDS
+from compilescope.analysis.grouping import causes_of
 from compilescope.analysis.kinds import KINDS
 from compilescope.analysis.rules import RULES
 from compilescope.analysis.summary import gist
-from compilescope.render.grouping import causes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

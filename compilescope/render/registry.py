@@ -11,10 +11,10 @@ from compilescope.render.gitlab import GitlabRenderer
 from compilescope.render.json import JsonRenderer
 from compilescope.render.jsonlines import JsonLinesRenderer
 from compilescope.render.junit import JunitRenderer
-from compilescope.render.markdown import MarkdownRenderer
+from compilescope.render.markdown.report import MarkdownRenderer
 from compilescope.render.options import Options
 from compilescope.render.sarif import SarifRenderer
-from compilescope.render.text import TextRenderer
+from compilescope.render.text.report import TextRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

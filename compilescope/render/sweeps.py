@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from compilescope.analysis.blame import key
 from compilescope.analysis.fates import distinct, fates_of, has_graph_for_each
+from compilescope.analysis.grouping import failed_points
 from compilescope.analysis.summary import gist, listed
-from compilescope.render.grouping import failed_points
-from compilescope.render.text_screen import Block, Line, Section, styled
+from compilescope.render.text.layout import Block, Line, Section, styled
 from compilescope.render.words import plain, point_text
 from compilescope.wording import count
 

@@ -25,8 +25,8 @@ from compilescope.record import (
     Sweep,
     SweepPoint,
 )
-from compilescope.workload.declare import Axis
-from compilescope.workload.points import Order
+from compilescope.workloads.declare import Axis
+from compilescope.workloads.points import Order
 
 if TYPE_CHECKING:
     from compilescope.record import Outcome, Scalar

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from compilescope.capture import shape_guards
-from compilescope.capture.asked import Frame
 from compilescope.capture.compiled_for import CompiledFor, note_value
+from compilescope.capture.refused_leaf import Frame
 from compilescope.record import Failure, Moved
 
 X, Y = "L['x'].size()[0]", "L['y'].size()[1]"

@@ -40,6 +40,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
 }
 
 RESOLUTIONS: Final = ((3, 7), (5, 7))
+QUICK: Final = ("flux", "z_image")
 MODELS: Final = ("flux", "qwen_image", "z_image", "lumina2", "hunyuan_video15")
 
 
@@ -61,7 +62,7 @@ def test_entries_of_a_probe_are_confirmed(probe: Probe, confirmed: Confirmed) ->
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(m, marks=[] if m in QUICK else [pytest.mark.slow]) for m in MODELS])
 def test_entries_of_a_model_are_confirmed(name: str, confirmed: Confirmed) -> None:
     pytest.importorskip("diffusers", reason="the models are diffusers'")
     from torch._dynamo.exc import FailOnRecompileLimitHit

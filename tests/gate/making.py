@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from compilescope.gate.budget import Budget, judge
+from compilescope.gate.budget import Budget
+from compilescope.gate.judge import judge
 from compilescope.record import (
     CodeObject,
     Compilation,

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compilescope.analysis.rules import RULES
+from compilescope.analysis.rules import RULES, entry_of
 from compilescope.errors import RecordingError, UsageError
 from compilescope.gate.baseline import (
     Baseline,
     compare,
-    entry_of,
     nearest_version,
     read,
     rewrite,
@@ -27,7 +26,8 @@ from compilescope.gate.baseline import (
     update,
     write,
 )
-from compilescope.gate.budget import Budget, judge
+from compilescope.gate.budget import Budget
+from compilescope.gate.judge import judge
 from compilescope.record import CodeObject, Finding, Recording
 
 from .making import broken_at, compiled, eager, meta, sound

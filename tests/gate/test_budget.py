@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from compilescope.errors import UsageError
 from compilescope.gate.baseline import compare
-from compilescope.gate.budget import Budget, judge
+from compilescope.gate.budget import Budget
+from compilescope.gate.judge import judge
 
 from .making import BLOCK, STRICT, broken_at, cause, compiled, eager, failed, sound, target
 
@@ -103,7 +104,7 @@ def test_fallback_is_allowed_by_kind_or_by_name(allowed: tuple[str, ...], *, yes
 
 def test_judging_imports_neither_torch_nor_pytest() -> None:
     program = (
-        "import sys\nimport compilescope.gate.budget, compilescope.gate.baseline, compilescope.gate.settings\n"
+        "import sys\nimport compilescope.gate.budget, compilescope.gate.baseline, compilescope.gate.budget_settings\n"
         "print([name for name in ('torch', 'pytest') if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

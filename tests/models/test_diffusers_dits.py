@@ -46,22 +46,18 @@ def _counts(*numbers: int | tuple[int, int]) -> tuple[Count, ...]:
 # By model: what each of its block classes costs, in the order of Dit.blocks.
 MEASURED: Final = {
     ("flux", "dynamic", "asc"): _counts(6, 6),
-    ("flux", "dynamic", "desc"): _counts(6, 6),
     ("flux", "automatic", "asc"): _counts((8, 6), (8, 3)),
     ("flux", "automatic", "cfg"): _counts(5, 6),
     ("flux", "static", "asc"): _counts((8, 4), (8, 8)),
     ("flux2", "dynamic", "asc"): _counts(3, 1),
-    ("flux2", "dynamic", "desc"): _counts(3, 1),
     ("flux2", "automatic", "asc"): _counts(6, 2),
     ("flux2", "automatic", "cfg"): _counts(3, 2),
     ("flux2", "static", "asc"): _counts((8, 4), 8),
     ("qwen_image", "dynamic", "asc"): _counts(4),
-    ("qwen_image", "dynamic", "desc"): _counts(4),
     ("qwen_image", "automatic", "asc"): _counts(7),
     ("qwen_image", "automatic", "cfg"): _counts(5),
     ("qwen_image", "static", "asc"): _counts((8, 1)),
     ("z_image", "dynamic", "asc"): _counts(3),
-    ("z_image", "dynamic", "desc"): _counts(3),
     ("z_image", "automatic", "asc"): _counts(4),
     ("z_image", "automatic", "cfg"): _counts(3),
     ("z_image", "static", "asc"): _counts(8),
@@ -71,18 +67,18 @@ MEASURED: Final = {
     ("hunyuan_video15", "automatic", "cfg"): _counts(3, 2, 4),
     ("hunyuan_video15", "static", "asc"): _counts(4, 3, (8, 1)),
     ("ovis_image", "dynamic", "asc"): _counts(6, 6),
-    ("ovis_image", "dynamic", "desc"): _counts(6, 6),
     ("ovis_image", "automatic", "asc"): _counts((8, 6), (8, 3)),
     ("ovis_image", "automatic", "cfg"): _counts(5, 6),
     ("ovis_image", "static", "asc"): _counts((8, 4), (8, 8)),
     ("lumina2", "dynamic", "asc"): _counts(4),
-    ("lumina2", "dynamic", "desc"): _counts(4),
     ("lumina2", "automatic", "asc"): _counts(4),
     ("lumina2", "automatic", "cfg"): _counts(4),
     ("lumina2", "static", "asc"): _counts((8, 9)),
 }
 
-
+# Ovis-Image's blocks are FLUX's, and a setting without shared graphs takes longest.
+SLOW: Final = {key for key in MEASURED if key[0] == "ovis_image" and key[1] != "dynamic"} | {("flux", "static", "asc")}
+CELLS: Final = [pytest.param(*key, marks=[pytest.mark.slow] if key in SLOW else []) for key in MEASURED]
 TABLE_HOLDS_TO: Final = (2, 14)
 
 
@@ -157,7 +153,7 @@ def _texts(failure: Failure) -> Iterator[str]:
     yield from (failure.source, failure.guard, failure.expected, failure.actual)
 
 
-@pytest.mark.parametrize(("name", "setting", "order"), list(MEASURED), ids=["-".join(key) for key in MEASURED])
+@pytest.mark.parametrize(("name", "setting", "order"), CELLS, ids=["-".join(key) for key in MEASURED])
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_blocks_compile_as_often_as_a_bare_counter_says_and_every_recompile_has_a_named_cause(
     name: str, setting: str, order: str

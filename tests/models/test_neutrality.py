@@ -40,7 +40,14 @@ def mammoth_moda2() -> object:
         return [model(**inputs(model, size, tables(model))) for size in SIZES]
 
 
-@pytest.mark.parametrize("program", [mammoth_moda2, *map(dit, DITS)], ids=["mammoth_moda2", *DITS])
+QUICK = ("flux2", "z_image")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [mammoth_moda2, *(pytest.param(dit(name), marks=[] if name in QUICK else [pytest.mark.slow]) for name in DITS)],
+    ids=["mammoth_moda2", *DITS],
+)
 def test_model_does_the_same_when_it_is_observed(program: Callable[[], object]) -> None:
     without, observed = [trail(program, observed=observed) for observed in (False, True)]
     assert without.graphs

@@ -10,7 +10,7 @@ import pytest
 
 from compilescope import pytest_plugin, testing
 from compilescope.plugin.arguments import ARGUMENTS, BROKEN, TARGETS
-from compilescope.plugin.watch import Watch
+from compilescope.plugin.fixture import Watch
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")

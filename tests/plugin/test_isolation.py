@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compilescope import observe
+from compilescope.plugin.fixture import watching
 from compilescope.plugin.isolation import isolated, start_over
-from compilescope.plugin.watch import watching
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from compilescope.plugin.judging import Ruling
+from compilescope.plugin.failure_section import section
 from compilescope.plugin.lead import lead
 from compilescope.plugin.marks import read_mark
-from compilescope.plugin.report import section
+from compilescope.plugin.rulings import Ruling
 from compilescope.record import (
     CodeObject,
     Compilation,

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from compilescope.errors import UsageError
 from compilescope.gate import baseline
-from compilescope.plugin import report
-from compilescope.plugin.census import Census
-from compilescope.plugin.judging import Frozen, rule, rule_frozen
-from compilescope.plugin.ledger import Ledger
+from compilescope.plugin import failure_section
+from compilescope.plugin.fixture import Watch
+from compilescope.plugin.judged_tests import Census
 from compilescope.plugin.marks import read_mark
-from compilescope.plugin.named import target_in
-from compilescope.plugin.watch import Watch
+from compilescope.plugin.recorded_targets import target_in
+from compilescope.plugin.rulings import Frozen, rule, rule_frozen
+from compilescope.plugin.session_baseline import Ledger
 from compilescope.plugin.xdist import Handover, Workers, hand_over
 from compilescope.record import (
     CodeObject,
@@ -35,7 +35,7 @@ from compilescope.record import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from compilescope.plugin.judging import Ruling
+    from compilescope.plugin.rulings import Ruling
 
 META = Meta(compilescope="0.1", torch="2.13.0", python="3.11", platform="Linux", device="cpu", counts_runs=True)
 BLOCK = CodeObject(id="m.py:Block.forward", qualname="Block.forward", file="m.py", line=3)
@@ -185,17 +185,17 @@ def test_failed_attempts_are_no_warmup() -> None:
 
 
 def test_failure_prints_the_command_that_accepts_it(tmp_path: Path) -> None:
-    text = report.failure([ruling(TWICE)], "tests/test_a.py::test_x[a b]", tmp_path / "b.json")
+    text = failure_section.failure([ruling(TWICE)], "tests/test_a.py::test_x[a b]", tmp_path / "b.json")
     command = f"pytest --compilescope-baseline={tmp_path}/b.json --compilescope-update-baseline"
     assert text.endswith(f"To accept this: {command} 'tests/test_a.py::test_x[a b]'")
 
 
 def test_what_cannot_be_accepted_has_no_such_command(tmp_path: Path) -> None:
-    assert "To accept" not in report.failure([ruling(recording(), MISSED)], "t.py::t", tmp_path / "b.json")
+    assert "To accept" not in failure_section.failure([ruling(recording(), MISSED)], "t.py::t", tmp_path / "b.json")
 
 
 def test_findings_of_several_marks_are_reported_once() -> None:
-    (one,) = report.findings_of("t.py::t", [ruling(TWICE), ruling(TWICE), ruling(TWICE, broken="why")])
+    (one,) = failure_section.findings_of("t.py::t", [ruling(TWICE), ruling(TWICE), ruling(TWICE, broken="why")])
     assert one.message.startswith("t.py::t: Block.forward was recompiled once")
 
 

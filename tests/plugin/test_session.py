@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from compilescope.plugin import session
-from compilescope.plugin.reporting import Reporting
+from compilescope.plugin.session_report import Reporting
 
 from .outcomes import run_pytest
 
@@ -73,7 +73,7 @@ def test_prompt_completes_every_public_name_and_other_programs_list_what_is_load
 
 
 def test_claims_are_read_and_judged_without_torch() -> None:
-    assert "torch" not in loaded_by("import compilescope.testing, compilescope.plugin.reporting")
+    assert "torch" not in loaded_by("import compilescope.testing, compilescope.plugin.session_report")
 
 
 def test_suite_without_marks_runs_no_hook_of_ours_during_tests(pytester: pytest.Pytester) -> None:
@@ -141,7 +141,7 @@ def test_place_that_is_gone_fails_the_session(pytester: pytest.Pytester) -> None
     pytester.mkdir("out")
     pytester.makepyfile("""
         import shutil
-        from compilescope.plugin.reporting import Reporting
+        from compilescope.plugin.session_report import Reporting
         from compilescope.record import Meta, Recording
 
         def test_plain(request):
@@ -275,7 +275,7 @@ def test_worker_that_hands_over_nothing_fails_a_session_that_went_well() -> None
 
 def test_report_without_a_file_is_shown_at_the_end(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
-        from compilescope.plugin.reporting import Reporting
+        from compilescope.plugin.session_report import Reporting
         from compilescope.record import Meta, Recording
 
         def test_plain(request):
@@ -290,7 +290,7 @@ def test_report_without_a_file_is_shown_at_the_end(pytester: pytest.Pytester) ->
 def test_baseline_that_cannot_be_written_at_the_end_fails_the_session(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         from pathlib import Path
-        from compilescope.plugin.reporting import Reporting
+        from compilescope.plugin.session_report import Reporting
 
         def test_plain(request):
             request.config.pluginmanager.get_plugin(Reporting.NAME).census.judged.add("t")

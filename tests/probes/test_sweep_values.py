@@ -6,9 +6,9 @@ import torch
 
 from compilescope.observing import observe
 from compilescope.render.sweeps import axis_lines
-from compilescope.workload.declare import Axis
-from compilescope.workload.points import Order
-from compilescope.workload.sweep import Plan, walk
+from compilescope.workloads.declare import Axis
+from compilescope.workloads.points import Order
+from compilescope.workloads.sweep import Plan, walk
 
 
 def test_values_of_a_static_axis() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from markdown_it import MarkdownIt
 
-from compilescope.render.markdown_page import LIMIT, Page, code, prose
+from compilescope.render.markdown.page import LIMIT, Page, code, prose
 from compilescope.render.registry import render
 
 if TYPE_CHECKING:

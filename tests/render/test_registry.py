@@ -35,9 +35,9 @@ from compilescope.record import (
     SweepPoint,
     Target,
 )
-from compilescope.render.markdown_page import LIMIT
+from compilescope.render.markdown.page import LIMIT
 from compilescope.render.registry import FORMATS, render
-from compilescope.render.text_screen import HEIGHT
+from compilescope.render.text.layout import HEIGHT
 from compilescope.storage import from_json, to_json
 
 ALL = ("clean", "flux", "nothing", "limit_hit", "faulty", "big", "hostile")

@@ -10,7 +10,7 @@ import pytest
 
 from compilescope.record import AxisSummary, EntryMiss, Failure, Finding, Judgement, Parity, Recompile, Target
 from compilescope.render.registry import render
-from compilescope.render.text_screen import HEIGHT, WIDTH
+from compilescope.render.text.layout import HEIGHT, WIDTH
 
 if TYPE_CHECKING:
     from compilescope.record import Recording

@@ -79,7 +79,7 @@ def test_two_graphs_serve_every_resolution_and_text_length(attention: str) -> No
     [
         ("sdpa", "auto", "ascending"),
         ("sdpa", "padding", "descending"),
-        ("flash", "auto", "shuffled"),
+        pytest.param("flash", "auto", "shuffled", marks=pytest.mark.slow),
         ("flash", "padding", "ascending"),
     ],
 )

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 import compilescope
 from compilescope.cli import main
-from compilescope.gate.budget import Budget, judge
+from compilescope.gate.budget import Budget
+from compilescope.gate.judge import judge
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers", reason="the models are built from diffusers' parts")

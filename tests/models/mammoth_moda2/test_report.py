@@ -74,7 +74,7 @@ def test_a_mask_that_is_asked_breaks_at_one_site_and_a_published_one_nowhere() -
     assert [target["compiles"] for target in published["targets"]] == [2]
 
 
-@pytest.mark.parametrize("remedies", ["marks", "settings"])
+@pytest.mark.parametrize("remedies", ["marks", pytest.param("settings", marks=pytest.mark.slow)])
 def test_with_remedies_every_axis_is_free(remedies: str) -> None:
     if remedies == "marks":
         from models.mammoth_moda2 import free_sizes

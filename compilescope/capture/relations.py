@@ -1,0 +1,137 @@
+"""What no single leaf guard says: relations between values, entries thrown away, other backends, the unknown."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from compilescope.capture import _torch, describe, guard_expressions
+from compilescope.record import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from compilescope.capture.refused_leaf import Frame
+
+_LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
+
+
+def relation(text: str, frame: Frame) -> Iterator[tuple[tuple[str, str], Failure]]:
+    """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort.
+
+    Its values are written in full: ``list(dict.keys(d))[11] is x`` speaks of a key, not of the dict.
+
+    Yields:
+        The two values, in Dynamo's words, and the failure.
+    """
+    expression = guard_expressions.split(text)[0]
+    if guard_expressions.compiled(expression) is None:
+        return
+    match ast.parse(expression, mode="eval").body:
+        case ast.Call(func=ast.Name(id="check_no_aliasing"), args=values):
+            names = [ast.unparse(value) for value in values]
+            pairs = [(a, b) for index, a in enumerate(names) for b in names[index + 1 :]]
+            expected, actual, must_be_one = "different tensors", "one tensor for both", False
+        case ast.Compare(left=left, ops=[ast.Is()], comparators=[right]):
+            pairs = [(ast.unparse(left), ast.unparse(right))]
+            expected, actual, must_be_one = "one object for both", "two objects", True
+        case _:
+            return
+    place = frame.shape_place(text)
+    for first, second in pairs:
+        if _are_one(first, second, frame.scope, tensors=not must_be_one) is (not must_be_one):
+            yield (
+                (first, second),
+                Failure(
+                    source=f"{frame.written(first)}, {frame.written(second)}",
+                    guard=describe.shorten(describe.source(expression), 200),
+                    expected=expected,
+                    actual=actual,
+                    where=place.user,
+                    torch_where=place.torch,
+                    guard_type="OBJECT_ALIASING" if must_be_one else "NO_TENSOR_ALIASING",
+                    part="aliasing",
+                ),
+            )
+
+
+def _are_one(first: str, second: str, scope: dict[str, Any], *, tensors: bool) -> bool | None:
+    """Whether two expressions are one object now; None where one cannot be reached or is not a tensor any more."""
+    try:
+        one, other = guard_expressions.evaluate(first, scope), guard_expressions.evaluate(second, scope)
+    except Exception:  # noqa: BLE001 (a value out of reach is reported where it is missing)
+        return None
+    if tensors and not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return None
+    return one is other
+
+
+def invalidated(reason: str) -> Failure:
+    """Describe an entry whose guards Dynamo threw away."""
+    return Failure(
+        source="cache entry",
+        guard=describe.shorten(describe.source(reason), 200),
+        expected="the guarded object alive",
+        actual="freed",
+        guard_type="INVALIDATED",
+        holder="ambient",
+    )
+
+
+def other_backend(old: object, new: object) -> Failure:
+    """Describe an entry that would have served, had the call asked for its backend."""
+    return Failure(
+        source="backend",
+        guard="the backend is the one it was compiled for",
+        expected=backend_name(old),
+        actual=backend_name(new) if backend_name(new) != backend_name(old) else f"another callable {backend_name(new)}",
+        guard_type="BACKEND_MATCH",
+        holder="ambient",
+    )
+
+
+def concurrent() -> Failure:
+    """Describe an entry that another thread made while this one waited to compile: it would serve the frame now."""
+    return Failure(
+        source="cache entry",
+        guard="no guard fails: another thread compiled it meanwhile",
+        expected="one compilation",
+        actual="another thread compiled the same meanwhile",
+        guard_type="CONCURRENT",
+        holder="ambient",
+    )
+
+
+def backend_name(backend: object) -> str:
+    """Return the name of a backend: ``eager``, ``inductor``, or that of the user's function."""
+    inner = _torch.innermost_backend(backend)
+    name = getattr(inner, "compiler_name", None) or getattr(inner, "__qualname__", None)
+    return str(name) if name else describe.type_name(inner)
+
+
+def unknown(text: str) -> Failure:
+    """Describe a miss that no guard examined here explains, by Dynamo's own words."""
+    expression, comment = guard_expressions.split(text) if text else ("", "")
+    length = _LENGTH.match(expression)
+    if length is not None:
+        # The manager of an empty dict holds no leaf: it says this of itself.
+        return Failure(
+            source=describe.source(length[1]),
+            guard=f"len({describe.source(length[1])}) == {length[2]}",
+            expected=f"length {length[2]}",
+            actual="another length",
+            where=describe.location_in(comment),
+            guard_type="DICT_LENGTH",
+            part="dict",
+        )
+    return Failure(
+        source=describe.shorten(describe.source(expression)) or "cache entry",
+        guard=describe.shorten(describe.source(expression), 200) or "no guard fails when asked again",
+        expected="a match",
+        actual="no match",
+        where=describe.location_in(comment),
+        guard_type="UNKNOWN",
+    )

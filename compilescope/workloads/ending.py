@@ -1,0 +1,148 @@
+"""The end of a program as Python ends it: it waits for threads, then calls the exit handlers.
+
+A server's worker threads, and what a script registers with ``atexit``, compile and run as anything else does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import sys
+import sysconfig
+import threading
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from compilescope.record import Run
+from compilescope.workloads.exits import EXIT_TEXT, HardExit, Replaced
+from compilescope.workloads.faults import one_line, text_of, user_traceback
+from compilescope.workloads.signals import interruption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_LIBRARIES: Final = frozenset({"stdlib", "platstdlib", "purelib", "platlib"})
+
+
+@dataclass(slots=True)
+class Ending:
+    """What is left to do once the program's last line has run.
+
+    Attributes:
+        before: the threads that ran before the program did.
+        handlers: what the program's own code registered with ``atexit``, in order.
+    """
+
+    before: frozenset[threading.Thread]
+    handlers: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+
+    def come(self) -> None:
+        """Wait for the program's threads that are no daemons, and call its exit handlers, the last one first.
+
+        Raises:
+            KeyboardInterrupt: the user waits no longer.
+            SystemExit: a handler ends the program with a code of its own.
+        """
+        _end_idle_workers(self.before)
+        while (thread := self._running()) is not None:
+            thread.join()
+        while self.handlers:
+            function, args, kwargs = self.handlers.pop()
+            try:
+                function(*args, **kwargs)
+            except Exception:  # noqa: BLE001 (a user's handler may raise anything; Python prints it and goes on)
+                traceback.print_exc()
+
+    def _running(self) -> threading.Thread | None:
+        me = threading.current_thread()
+        alive = (one for one in threading.enumerate() if one is not me and not one.daemon and one not in self.before)
+        return next(alive, None)
+
+
+@contextlib.contextmanager
+def ending_seen() -> Iterator[Ending]:
+    """Keep the exit handlers that the program registers, so that they can be called while it is observed.
+
+    Those of libraries stay Python's: what they clean up may be needed for the report.
+    """
+    ending = Ending(frozenset(threading.enumerate()))
+    register, unregister = atexit.register, atexit.unregister
+
+    def kept(function: Callable[..., object], /, *args: Any, **kwargs: Any) -> Callable[..., object]:  # noqa: ANN401 (a handler's own)
+        if _is_library(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 (who registers decides)
+            return register(function, *args, **kwargs)
+        ending.handlers.append((function, args, kwargs))
+        return function
+
+    def dropped(function: Callable[..., object]) -> None:
+        ending.handlers[:] = [one for one in ending.handlers if one[0] != function]
+        unregister(function)
+
+    atexit.register, atexit.unregister = kept, dropped  # type: ignore[assignment]
+    try:
+        yield ending
+    finally:
+        atexit.register, atexit.unregister = register, unregister
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a part of the program ended; ``hard`` where it ended the process, so that nothing follows."""
+
+    run: Run
+    hard: bool = False
+
+
+def ended(part: Callable[[], object]) -> Ended:
+    """Run a part of a program and return how it ended; nothing that it raises escapes."""
+    try:
+        part()
+    except HardExit as error:
+        return Ended(_exited(error), hard=True)
+    except KeyboardInterrupt as error:
+        return Ended(interruption(error), hard=True)
+    except SystemExit as error:
+        return Ended(_exited(error))
+    except BaseException as error:  # noqa: BLE001 (a user's script may raise anything, and what was recorded is kept)
+        return Ended(Run(status="raised", error=one_line(error), traceback=user_traceback(error)))
+    return Ended(Run(status="ok"))
+
+
+def _exited(error: SystemExit) -> Run:
+    if isinstance(error, Replaced):
+        return Run(status="exited", error=str(error))
+    # Any other value Python prints, and exits 1: 0.0 too.
+    if error.code is None or (isinstance(error.code, int) and error.code == 0):
+        return Run(status="ok", exit_code=0)
+    if isinstance(error.code, int):
+        return Run(status="exited", exit_code=error.code, error=f"sys.exit({error.code})")
+    return Run(status="exited", exit_code=1, error=f"{EXIT_TEXT}{text_of(error.code)}")
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is Python's own or an installed package's."""
+    folders = {Path(path) for name, path in sysconfig.get_paths().items() if name in _LIBRARIES}
+    return not Path(file).is_absolute() or any(Path(file).is_relative_to(folder) for folder in folders)
+
+
+def _end_idle_workers(before: frozenset[threading.Thread]) -> None:
+    """Let the workers of thread pools that nobody shut down finish their queues and end, as Python does.
+
+    A pool that is older than the program is somebody else's: to end its workers shuts it down for good.
+    """
+    pools: Any = sys.modules.get("concurrent.futures.thread")
+    if pools is None:
+        return
+    queues = dict(pools._threads_queues)  # noqa: SLF001 (the standard library has no public way)
+    older = {id(queue) for thread, queue in queues.items() if thread in before}
+    own = {thread: queue for thread, queue in queues.items() if id(queue) not in older}
+    pools._shutdown = True  # noqa: SLF001 (as above)
+    try:
+        for queue in own.values():
+            queue.put(None)
+        for thread in own:
+            thread.join()
+    finally:
+        pools._shutdown = False  # noqa: SLF001 (the process goes on, and may use pools)

@@ -1,0 +1,57 @@
+"""Commands to try next: what a file holds that could be reported on, read from its text. Nothing is run, no torch."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from compilescope.workloads.model.candidates import models_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_MOST: Final = 3
+_LITERALS: Final = {"int": "1", "float": "0.5", "str": "'text'"}
+
+
+def blank(name: str, annotation: str = "") -> str:
+    """Return an ``--input`` for an argument, to be filled in: its sizes and dtype are guesses from the name."""
+    if annotation in _LITERALS:
+        value = _LITERALS[annotation]
+    elif "mask" in name:
+        value = "bool[batch,seq]"
+    elif name.endswith(("ids", "tokens")):
+        value = "i64[batch,seq]"
+    elif name.startswith(("pixel", "image", "sample")):
+        value = "f32[batch,3,height,width]"
+    else:
+        value = "f32[batch,seq,16]"
+    return f"--input {shlex.quote(f'{name}={value}')}"
+
+
+def suggested(path: Path) -> tuple[str, ...]:
+    """Return the commands that report on the models of a file that compiled nothing when it ran."""
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    names = models_in(tree)[:_MOST]
+    # A builder says nothing of the inputs; the only class of the file does.
+    only = next(iter(classes.values())) if len(classes) == 1 else None
+    return tuple(
+        " ".join(("compilescope report", shlex.quote(f"{path}:{name}"), *_inputs(classes.get(name, only))))
+        for name in names
+    )
+
+
+def _inputs(cls: ast.ClassDef | None) -> Iterable[str]:
+    methods = [] if cls is None else cls.body
+    for node in methods:
+        if isinstance(node, ast.FunctionDef) and node.name == "forward":
+            arguments = [*node.args.posonlyargs, *node.args.args]
+            needed = arguments[1 : len(arguments) - len(node.args.defaults)]
+            for argument in needed:
+                yield blank(argument.arg, "" if argument.annotation is None else ast.unparse(argument.annotation))
