@@ -11,6 +11,7 @@ from torch import nn
 
 from compilescope.errors import UsageError
 from compilescope.wording import guess, listing
+from compilescope.workloads.model.target import FunctionModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +77,8 @@ def compiled(model: nn.Module, how: Compile) -> Callable[..., object]:
     Raises:
         UsageError: the model has no such part.
     """
+    if isinstance(model, FunctionModel):
+        return cast("Callable[..., object]", torch.compile(model.function, **how.options))
     if how.what is None or how.what == WHOLE:
         return cast("Callable[..., object]", torch.compile(model, **how.options))
     for module in parts(model, how.what):
@@ -87,8 +90,9 @@ def described(modules: tuple[nn.Module, ...], how: Compile) -> str:
     """Say what is compiled and how, in a few words."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in how.options.items())
     kinds = Counter(type(module).__name__ for module in modules)
+    whole = getattr(getattr(modules[0], "function", None), "__name__", type(modules[0]).__name__)
     what = (
-        f"{type(modules[0]).__name__} as a whole"
+        f"{whole} as a whole"
         if how.what in (None, WHOLE)
         else listing(f"{number} x {name}" for name, number in kinds.items())
     )

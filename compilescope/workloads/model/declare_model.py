@@ -23,7 +23,7 @@ from compilescope.workloads.model.examples import Example, example_of
 from compilescope.workloads.model.input_spec import read_inputs
 from compilescope.workloads.model.make_inputs import make
 from compilescope.workloads.model.suggest import blank
-from compilescope.workloads.model.target import Construction, build, original_of, signature_of
+from compilescope.workloads.model.target import Construction, FunctionModel, build, of_inputs, original_of, signature_of
 from compilescope.workloads.points import ONE_AT_A_TIME, override, read_value
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def declare(
         WorkloadError: the model cannot be built, or raises at the first point.
         UsageError: an option does not fit it.
     """
+    target = of_inputs(target, [spec.name for spec in read_inputs(options.inputs).specs])
     model = _for_trial(target, options.construction)
     given = provider_of(target, model, options.inputs)
     provider = given.provider
@@ -134,7 +135,7 @@ def declare(
         name=target.name,
         factory=factory(target, options.construction, None if own else how, lambda _: provider),
         axes=tuple(Axis(name, _and_back(chosen.axes[name], given=name in values)) for name in axes),
-        targets=tuple(dict.fromkeys(type(module) for module in modules)),
+        targets=tuple(dict.fromkeys(_meant(module) for module in modules)),
         setup=_setup(
             "as the program compiles it" if own else described(modules, how), options.construction, given.said
         ),
@@ -143,6 +144,11 @@ def declare(
         order=ONE_AT_A_TIME if any(len(chosen.axes[name]) > 1 and name not in values for name in axes) else None,
     )
     return Declared(workload, given.texts, None if own else how)
+
+
+def _meant(module: nn.Module) -> object:
+    """Return what is meant to be compiled: the class of a module, or the function in its place."""
+    return module.function if isinstance(module, FunctionModel) else type(module)
 
 
 def _left_out(chosen: Chosen) -> Iterator[str]:

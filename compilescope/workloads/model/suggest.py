@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from compilescope.workloads.model.candidates import models_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _MOST: Final = 3
@@ -39,6 +39,8 @@ def suggested(path: Path) -> tuple[str, ...]:
         return ()
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     names = models_in(tree)[:_MOST]
+    if not names:
+        return tuple(_of_function(path, function) for function in _compiled_functions(tree)[:_MOST])
     # A builder says nothing of the inputs; the only class of the file does.
     only = next(iter(classes.values())) if len(classes) == 1 else None
     return tuple(
@@ -51,7 +53,29 @@ def _inputs(cls: ast.ClassDef | None) -> Iterable[str]:
     methods = [] if cls is None else cls.body
     for node in methods:
         if isinstance(node, ast.FunctionDef) and node.name == "forward":
-            arguments = [*node.args.posonlyargs, *node.args.args]
-            needed = arguments[1 : len(arguments) - len(node.args.defaults)]
-            for argument in needed:
-                yield blank(argument.arg, "" if argument.annotation is None else ast.unparse(argument.annotation))
+            yield from _blanks(node, [*node.args.posonlyargs, *node.args.args][1:])
+
+
+def _blanks(function: ast.FunctionDef, arguments: list[ast.arg]) -> Iterator[str]:
+    for argument in arguments[: len(arguments) - len(function.args.defaults)]:
+        yield blank(argument.arg, "" if argument.annotation is None else ast.unparse(argument.annotation))
+
+
+def _of_function(path: Path, function: ast.FunctionDef) -> str:
+    blanks = _blanks(function, [*function.args.posonlyargs, *function.args.args])
+    return " ".join(("compilescope report", shlex.quote(f"{path}:{function.name}"), *blanks))
+
+
+def _compiled_functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    """Return the functions of a file that a decorator ``compile`` is on, or that are handed to a function so named."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_compile(node.func)]
+    handed = {part.id for call in calls for part in call.args if isinstance(part, ast.Name)}
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and (node.name in handed or any(map(_is_compile, node.decorator_list)))
+    ]
+
+
+def _is_compile(node: ast.expr) -> bool:
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2] == "compile"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 from torch import nn
@@ -19,7 +19,7 @@ from compilescope.workloads.model.input_spec import DTYPES
 from compilescope.workloads.points import read_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _SEED: Final = 0
 _META: Final = frozenset({"_class_name", "_diffusers_version", "transformers_version", "architectures", "model_type"})
@@ -60,6 +60,24 @@ class Construction:
     device: str | None = None
     dtype: str | None = None
     train: bool = False
+
+
+class FunctionModel(nn.Module):
+    """A function that is called with the inputs itself, in the place of a model."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        """Hold the function; a module has no parameters then."""
+        super().__init__()
+        self.forward = function
+        self.function = function
+
+
+def of_inputs(target: ModelTarget, names: Sequence[str]) -> ModelTarget:
+    """Return a target whose function is not one that builds a model but takes the inputs of these names itself."""
+    parameters = None if isinstance(target.value, type | nn.Module) else _parameters(target.value)
+    if not names or not parameters or not set(names) <= set(parameters):
+        return target
+    return replace(target, value=FunctionModel(cast("Callable[..., object]", target.value)))
 
 
 def original_of(model: nn.Module) -> nn.Module:

@@ -186,6 +186,38 @@ def test_script_that_compiles_nothing_says_how_to_report_on_its_model(write: Wri
     assert load_recording(folder / "made.json").meta.next == (command,)
 
 
+FUNCTION = """
+import torch
+def step(x, scale=2.0):
+    return x * scale
+"""
+
+
+@pytest.mark.parametrize(
+    "rest", ["fast = torch.compile(step)", "def other(x): ...\nfast = torch.compile(step, dynamic=True)"]
+)
+def test_script_that_never_calls_what_it_compiles_says_how_to_report_on_it(
+    write: Write, run: Run, folder: Path, rest: str
+) -> None:
+    path = write(FUNCTION + rest)
+    assert run("report", path, "--save", "made.json").exit_code == 2
+    command = f"compilescope report {path}:step --input 'x=f32[batch,seq,16]'"
+    assert load_recording(folder / "made.json").meta.next == (command,)
+
+
+def test_function_that_takes_the_inputs_is_compiled_itself(write: Write, report: Report) -> None:
+    made = report(f"{write(FUNCTION)}:step", "--input", "x=f32[n]", "--sweep", "n=3,4,5", *EAGER)
+    assert [(target.selector, target.status, target.compiles) for target in made.targets] == [("step", "compiled", 2)]
+    assert (made.sweeps[0].setup or "").startswith("step as a whole by torch.compile(backend='eager')")
+
+
+def test_function_that_is_compiled_already_is_taken_as_it_is(write: Write, report: Report) -> None:
+    text = FUNCTION.replace("def step", "@torch.compile(backend='eager', dynamic=True)\ndef step")
+    made = report(f"{write(text)}:step", "--input", "x=f32[n]", "--sweep", "n=3,4,5")
+    assert len(made.compiled) == 1
+    assert (made.sweeps[0].setup or "").startswith("as the program compiles it")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
