@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 import typing
 from typing import TYPE_CHECKING, Any
 
@@ -474,27 +476,37 @@ def test_operator_that_has_no_fake_kernel_is_told_as_such() -> None:
 # --- threads --------------------------------------------------------------------------------------
 
 
+def stands_in(thread: threading.Thread, file: str) -> bool:
+    """Whether a thread executes a function of ``file``, or waits in it."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    # Of None the stack would be our own.
+    frames = () if frame is None else traceback.walk_stack(frame)
+    return any(each.f_code.co_filename.endswith(file) for each, _ in frames)
+
+
 def test_entry_that_another_thread_compiled_meanwhile_fails_no_guard() -> None:
     entered = threading.Event()
-    waiting = threading.Event()
+    threads: list[threading.Thread] = []
 
     def backend(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., Any]:
         # The first thread holds the compile lock until the second has missed the cache and stands before the lock.
         if not entered.is_set():
             entered.set()
-            waiting.wait(timeout=30)
-            threading.Event().wait(0.5)
+            for _ in range(3000):
+                if stands_in(threads[0], "convert_frame.py"):
+                    break
+                threading.Event().wait(0.01)
         return graph.forward
 
     compiled = torch.compile(lambda image: image * 2, backend=backend, dynamic=False)
 
     def second() -> None:
         entered.wait(timeout=30)
-        waiting.set()
         compiled(torch.ones(3))
 
     def program() -> None:
         other = threading.Thread(target=second)
+        threads.append(other)
         other.start()
         compiled(torch.ones(3))
         other.join()
