@@ -11,6 +11,8 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from torch.utils.hooks import RemovableHandle
+
     from models.families.recipe import Launches, Recipe
     from models.families.size import Size
 
@@ -31,6 +33,8 @@ class Family:
         empty_text: whether the model itself accepts ``text_len=0``.
         declare_blocks: whether diffusers leaves ``_repeated_blocks`` empty, so that it is set here.
         recipe: how its attention is fused, or None where it cannot be.
+        pad: make each batch entry's text as short as told, and the rest of it padding; None where the model takes no
+            mask of its text.
     """
 
     class_name: str
@@ -41,6 +45,7 @@ class Family:
     empty_text: bool = False
     declare_blocks: bool = False
     recipe: Recipe | None = None
+    pad: Callable[[dict[str, Any], list[int]], dict[str, Any]] | None = None
 
     def build(
         self,
@@ -81,8 +86,12 @@ class Family:
     def call(self, model: torch.nn.Module, size: Size) -> torch.Tensor:
         """Run the model at ``size`` without gradients and return its output tensor or first list item."""
         config: Mapping[str, Any] = model.config  # type: ignore[assignment]
+        return self.run(model, self.inputs(size, config))
+
+    def run(self, model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
+        """Run the model on ``inputs`` without gradients and return its output tensor or first list item."""
         with torch.no_grad():
-            output: torch.Tensor | list[torch.Tensor] = model(**self.inputs(size, config), return_dict=False)[0]
+            output: torch.Tensor | list[torch.Tensor] = model(**inputs, return_dict=False)[0]
         return output[0] if isinstance(output, list) else output
 
     def fuse(self, model: torch.nn.Module, *, joint: bool = True, stand_in: bool = False) -> int:
@@ -104,6 +113,17 @@ class Family:
         from models.families import fusing  # noqa: PLC0415 (imports diffusers)
 
         fusing.unfuse(model)
+
+    def leave_sizes_free(self, model: torch.nn.Module) -> list[RemovableHandle]:
+        """Let one graph serve every size; see :func:`models.families.free_sizes.leave_sizes_free`.
+
+        Raises:
+            ValueError: the family has no recipe.
+            RuntimeError: this torch cannot do it.
+        """
+        from models.families import free_sizes  # noqa: PLC0415 (imports diffusers)
+
+        return free_sizes.leave_sizes_free(model, self._recipe())
 
     def launches(self, config: Mapping[str, Any]) -> Launches:
         """Return the launches of one forward where every layer is fused and the joint op is wanted.

@@ -142,8 +142,8 @@ class _Packer:
             batch=1 if found.cos.dim() == len("BSR") else batch,
             identity_rows=found.identity_rows,
         )
-        # No view, which is another graph than a tensor of its own (up to torch 2.14).
-        return Rotary(plain, table.clone() if table._is_view() else table)  # noqa: SLF001 (no public name tells it)
+        # A tensor of its own: a view would be another graph (up to torch 2.14). A graph that packs has no use for it.
+        return Rotary(plain, table if torch.compiler.is_compiling() else table.clone())
 
     def _decide(self, found: Frequencies, x: torch.Tensor, tokens: int) -> Decision:
         """Say whether calls with ``tokens`` over all streams and the batch are fused. All of a head is rotated."""

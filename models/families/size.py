@@ -17,6 +17,7 @@ class Size:
         batch: images at once.
         device: where the inputs live.
         dtype: of floating inputs.
+        frames: of a video, in latent frames; image models take one.
     """
 
     height: int
@@ -25,6 +26,7 @@ class Size:
     batch: int = 1
     device: str = "cpu"
     dtype: torch.dtype = torch.float32
+    frames: int = 1
 
     @property
     def tokens(self) -> int:

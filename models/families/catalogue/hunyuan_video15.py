@@ -34,7 +34,7 @@ def _frequencies(rotary: tuple[torch.Tensor, torch.Tensor], tokens: tuple[int, .
 
 def _inputs(size: Size, config: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "hidden_states": size.random(size.batch, config["in_channels"], 1, size.height, size.width),
+        "hidden_states": size.random(size.batch, config["in_channels"], size.frames, size.height, size.width),
         "timestep": size.full(0.5, size.batch),
         "encoder_hidden_states": size.random(size.batch, size.text_len, config["text_embed_dim"]),
         "encoder_attention_mask": torch.ones(size.batch, size.text_len, device=size.device),
@@ -42,6 +42,12 @@ def _inputs(size: Size, config: Mapping[str, Any]) -> dict[str, Any]:
         "encoder_attention_mask_2": torch.ones(size.batch, 4, device=size.device),
         "image_embeds": size.full(0.0, size.batch, 6, config["image_embed_dim"]),
     }
+
+
+def _pad(inputs: dict[str, Any], lengths: list[int]) -> dict[str, Any]:
+    mask = inputs["encoder_attention_mask"]
+    real = torch.arange(mask.shape[1], device=mask.device) < torch.tensor(lengths, device=mask.device)[:, None]
+    return {**inputs, "encoder_attention_mask": real.to(mask.dtype)}
 
 
 HUNYUAN_VIDEO15: Final = Family(
@@ -65,6 +71,7 @@ HUNYUAN_VIDEO15: Final = Family(
         "task_type": "t2v",
     },
     inputs=_inputs,
+    pad=_pad,
     recipe=Recipe(
         processors=_processors,
         blocks={

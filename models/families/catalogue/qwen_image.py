@@ -43,6 +43,12 @@ def _inputs(size: Size, config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _pad(inputs: dict[str, Any], lengths: list[int]) -> dict[str, Any]:
+    mask = inputs["encoder_hidden_states_mask"]
+    real = torch.arange(mask.shape[1], device=mask.device) < torch.tensor(lengths, device=mask.device)[:, None]
+    return {**inputs, "encoder_hidden_states_mask": real.to(mask.dtype)}
+
+
 QWEN_IMAGE: Final = Family(
     class_name="QwenImageTransformer2DModel",
     blocks=("QwenImageTransformerBlock",),
@@ -56,6 +62,7 @@ QWEN_IMAGE: Final = Family(
         "axes_dims_rope": (8, 4, 4),
     },
     inputs=_inputs,
+    pad=_pad,
     recipe=Recipe(
         processors=_processors,
         blocks={

@@ -40,6 +40,12 @@ def _inputs(size: Size, config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _pad(inputs: dict[str, Any], lengths: list[int]) -> dict[str, Any]:
+    """Give captions of these lengths: the model itself pads them, and masks what it padded."""
+    captions = [caption[:length] for caption, length in zip(inputs["cap_feats"], lengths, strict=True)]
+    return {**inputs, "cap_feats": captions}
+
+
 Z_IMAGE: Final = Family(
     class_name="ZImageTransformer2DModel",
     blocks=("ZImageTransformerBlock",),
@@ -60,6 +66,7 @@ Z_IMAGE: Final = Family(
         "axes_lens": [256, 64, 64],
     },
     inputs=_inputs,
+    pad=_pad,
     recipe=Recipe(
         processors=_processors,
         blocks={
