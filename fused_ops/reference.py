@@ -33,6 +33,9 @@ class Rounding(enum.Enum):
 
     #: After the norm, and once after a float32 rotation: what the kernels do.
     BETWEEN = "between"
+    #: Before the norm's weight and after it, and once after a float32 rotation: diffusers' own ``RMSNorm`` with a
+    #: weight of the activation's dtype (Qwen-Image, HunyuanVideo-1.5, Z-Image, MammothModa2).
+    AROUND_WEIGHT = "around_weight"
     #: Once, at the end: the normalised value enters the rotation in float32.
     ONCE = "once"
     #: After the norm, then the coefficients, each product and each sum of the rotation.
@@ -127,7 +130,11 @@ def norm_rope(
     Returns:
         ``[tokens, heads, D]``, contiguous, in the dtype of ``x``.
     """
-    normed = rms_norm(x, weight, eps, cuda_order=cuda_order)
+    if rounding is Rounding.AROUND_WEIGHT:
+        unweighted = rms_norm(x, torch.ones_like(weight), eps, cuda_order=cuda_order).to(x.dtype)
+        normed = (unweighted.float() * weight.float()).to(x.dtype).float()
+    else:
+        normed = rms_norm(x, weight, eps, cuda_order=cuda_order)
     if rounding is Rounding.EVERY_STEP:
         return rotate(normed.to(x.dtype), table, interleaved=interleaved).contiguous()
     if rounding is Rounding.BETWEEN:

@@ -1,22 +1,17 @@
-"""Run the kernels everywhere: on CUDA where there is a device, else in Triton's interpreter.
-
-Triton decides at decoration whether a kernel is interpreted. A second copy of the kernel module is
-therefore loaded here with TRITON_INTERPRET set for just that long, and put in place around each test
-of this folder. Other tests of the same process see neither the variable nor the copy.
-"""
+"""Run the kernels everywhere: on CUDA where there is a device, else in Triton's interpreter."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
 
 import fused_ops.launch
+
+from ..interpreted import interpreted_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,38 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; the interpreter runs the other tests"))
 
 
-def _interpreted_kernel() -> Any:
-    import triton  # noqa: F401 (must be imported before the variable is set, to stay as it is for others)
-
-    path = fused_ops.launch.__file__.replace("launch.py", "kernels.py")
-    spec = importlib.util.spec_from_file_location("interpreted_kernels", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = os.environ.get("TRITON_INTERPRET")
-    os.environ["TRITON_INTERPRET"] = "1"
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        if before is None:
-            del os.environ["TRITON_INTERPRET"]
-        else:
-            os.environ["TRITON_INTERPRET"] = before
-    return module.norm_rope_kernel
-
-
-@pytest.fixture(scope="session")
-def interpreted_kernel() -> Any:
-    """The kernel as the interpreter runs it, or None where there is a device."""
-    return None if CUDA else _interpreted_kernel()
-
-
 @pytest.fixture(autouse=True)
-def kernels_run(interpreted_kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def kernels_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the kernel run on this machine's tensors, with no gate set from outside."""
     monkeypatch.delenv("FUSED_OPS_MIN_TOKENS", raising=False)
-    if interpreted_kernel is not None:
-        monkeypatch.setattr(fused_ops.launch, "norm_rope_kernel", interpreted_kernel)
+    if not CUDA:
+        monkeypatch.setattr(fused_ops.launch, "norm_rope_kernel", interpreted_kernel())
         monkeypatch.setattr(fused_ops.launch, "INTERPRETED", True)
 
 
