@@ -1,4 +1,4 @@
-"""The command line. It imports no torch: a command does where it runs a workload."""
+"""The command line. It does not import torch: a command does when it runs a workload."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _Commands(Command, click.Group):
     """Turns what a command raises into one sentence and an exit code."""
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's own signature)
-        """Run the program; what it says of itself, or of wrong usage, may have nowhere to go."""
+        """Run the program; its own output, or a usage error, may have nowhere to go."""
         try:
-            # Standing alone, click exits 1 where it cannot write its message: that would mean findings.
+            # In standalone mode, click exits 1 if it cannot write its message: that would mean findings.
             code = super().main(*args, **{**extra, "standalone_mode": False})
         except CompilescopeError as error:
             tell(f"Error: {error}")
@@ -57,7 +57,7 @@ class _Commands(Command, click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except BrokenPipeError:
-            # Whoever read the report has had enough (... | head).
+            # The reader of the report closed the pipe (... | head).
             discard(sys.stdout)
             ctx.exit(BROKEN)
         except Exception:  # noqa: BLE001 (the last resort: Python would exit 1, which means findings)

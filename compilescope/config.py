@@ -1,7 +1,7 @@
-"""Settings that a project or an environment gives: ``[tool.compilescope]`` and ``COMPILESCOPE_*``.
+"""Settings of a project or an environment: ``[tool.compilescope]`` and ``COMPILESCOPE_*``.
 
-Precedence: command line, environment, ``pyproject.toml``, default. An unknown key is an error,
-since a misspelt one would otherwise be a setting that silently does nothing.
+Precedence: command line, environment, ``pyproject.toml``, default. An unknown key is an error: a misspelt setting would
+otherwise silently do nothing.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _FILE: Final = "pyproject.toml"
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What may be configured.
+    """The settings.
 
     Attributes:
-        targets: patterns of what is meant to be compiled.
+        targets: patterns over the names of what should be compiled.
         order: in which a sweep visits its points.
         seed: of the order ``random``.
-        format: where reports go, each ``FORMAT`` or ``FORMAT:FILE``.
+        format: formats and files of reports, each ``FORMAT`` or ``FORMAT:FILE``.
         count_runs: whether calls are compared with graph runs.
         parity: whether every point is compared with eager.
-        baseline: file of the findings that are accepted.
-        strict: whether entries of the baseline that were fixed are findings.
+        baseline: file of accepted findings.
+        strict: whether fixed entries of the baseline are findings.
         lanes: mark expressions or commands of pytest, one for each lane of continuous integration.
-        budget: limits that ``check`` and the pytest plugin hold a run to.
+        budget: limits for ``check`` and the pytest plugin.
     """
 
     targets: tuple[str, ...] = ()
@@ -104,16 +104,16 @@ _READERS: Final[Mapping[str, Callable[[object], object]]] = MappingProxyType(
         "budget": _budget,
     }
 )
-"""Each key of the table, with what reads its value; the error that one raises says what it wants."""
+"""Each key of the table, with the function that reads its value; its error says what it expects."""
 _TABLES: Final = frozenset({"budget"})
-"""Keys whose values no environment variable could hold."""
+"""Keys whose values do not fit into an environment variable."""
 
 
 def working_folder() -> Path:
     """Return the folder that the user is in.
 
     Raises:
-        UsageError: somebody has deleted it.
+        UsageError: it was deleted.
     """
     try:
         return Path.cwd()
@@ -123,14 +123,14 @@ def working_folder() -> Path:
 
 
 def load_config(folder: Path, environment: Mapping[str, str]) -> Config:
-    """Return the settings that hold in ``folder``.
+    """Return the settings for ``folder``.
 
     Args:
         folder: where the search for ``pyproject.toml`` begins; it goes up from there.
         environment: usually ``os.environ``.
 
     Raises:
-        UsageError: a file is no TOML, a key is unknown, or a value is of the wrong type.
+        UsageError: a file is not TOML, a key is unknown, or a value has the wrong type.
     """
     config = Config()
     path = _find(folder)
@@ -150,11 +150,11 @@ def _table(path: Path) -> Mapping[str, object]:
         msg = f"{path} cannot be read: {error.strerror or error}."
         raise UsageError(msg) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        msg = f"{path} is no valid TOML: {error}."
+        msg = f"{path} is not valid TOML: {error}."
         raise UsageError(msg) from None
     table = tables.get("tool", {}).get("compilescope", {})
     if not isinstance(table, dict):
-        msg = f"tool.compilescope in {path} is no table."
+        msg = f"tool.compilescope in {path} is not a table."
         raise UsageError(msg)
     return table
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 
 class CompilescopeError(Exception):
-    """Something that the user can mend; its text is one clear sentence.
+    """An error that the user can fix; its text is one clear sentence.
 
     Attributes:
-        exit_code: what a command that ends by it returns to the shell.
+        exit_code: the exit code of a command that ends with it.
     """
 
     exit_code = 2
 
 
 class RecordingError(CompilescopeError):
-    """A file is no recording, or not one that this version can read."""
+    """A file is not a recording, or not one that this version can read."""
 
 
 class UnsupportedTorchError(CompilescopeError):
@@ -30,4 +30,4 @@ class UsageError(CompilescopeError):
 
 
 class CompilescopeWarning(UserWarning):
-    """A doubt about what was measured that does not stop the run."""
+    """A doubt about the measurement that does not stop the run."""

@@ -1,4 +1,4 @@
-"""Files that we write: where a path leads, what keeps us from writing there, and writing it whole or not at all."""
+"""Files that we write: where a path leads, why it cannot be written, and writing it completely or not at all."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ _NO_FILES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a path leads when every link is followed.
+    """The end of a path when every link is followed.
 
     Attributes:
         path: of the file itself.
         status: of what is there; None where nothing is.
-        descriptor: the open file of this process that is meant, as ``/dev/stdout`` and ``/dev/fd/63`` do; else None.
+        descriptor: the open file of this process that the path means, as ``/dev/stdout`` and ``/dev/fd/63`` do; else
+            None.
     """
 
     path: Path
@@ -48,7 +49,7 @@ class Place:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it takes what is written and is no file that could be replaced: a pipe, a terminal, a device."""
+        """Whether it can be written and is not a replaceable file: a pipe, a terminal, a device."""
         return (
             self.descriptor is not None
             or _is_within_proc(self.path)
@@ -57,7 +58,7 @@ class Place:
 
     @property
     def names(self) -> frozenset[object]:
-        """By what it can be known; two places that share one of them are the same."""
+        """Its identities; two places that share one of them are the same."""
         known: set[object] = {self.path if self.descriptor is None else self.descriptor}
         if self.status is not None and stat.S_ISREG(self.status.st_mode):
             known.add((self.status.st_dev, self.status.st_ino))
@@ -68,7 +69,7 @@ def find(path: Path) -> Place:
     """Follow ``path`` to where it leads.
 
     Raises:
-        OSError: it goes round in circles, leads to a descriptor that is not open, or may not be looked at.
+        OSError: it is a circle of links, leads to a descriptor that is not open, or may not be read.
     """
     here = path.absolute()
     for _ in range(_MOST_LINKS):
@@ -77,7 +78,7 @@ def find(path: Path) -> Place:
         if folder == Path(os.path.realpath(_DESCRIPTORS)) and here.name.isdecimal():
             descriptor = int(here.name)
             return Place(here, os.fstat(descriptor), descriptor)
-        # What the kernel shows as a link within /proc is more than its text: that need not be a path at all.
+        # A link within /proc is more than its text, which need not be a path at all.
         if _is_within_proc(here) or not here.is_symlink():
             return Place(here, _status(here))
         here = folder / here.readlink()
@@ -96,7 +97,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def is_same(one: Path, other: Path) -> bool:
-    """Whether writing to one of two paths would write over the other, however they are spelt."""
+    """Whether writing to one of two paths would overwrite the other, however they are spelt."""
     return not _names(one).isdisjoint(_names(other))
 
 
@@ -108,7 +109,7 @@ def _names(path: Path) -> frozenset[object]:
 
 
 def hindrance(path: Path) -> str | None:
-    """Return why nothing can be written to ``path``, in a sentence; None where nothing is known to hinder it."""
+    """Return why ``path`` cannot be written, in a sentence; None if there is no known reason."""
     try:
         place = find(path)
     except OSError as error:
@@ -134,9 +135,9 @@ def _hindrance_of_folder(folder: Path) -> str | None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep others that ask for the same file out of the block.
+    """Keep others that lock the same file out of the block.
 
-    It is the folder that is locked, so no file is left behind. On a file system that locks no folders, nobody waits.
+    The folder is locked, so no lock file is left. A file system that cannot lock folders lets everybody in.
     """
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
@@ -147,11 +148,11 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` to a new file and move it to where ``path`` leads: nobody ever sees a half-written file.
+    """Write ``data`` to a new file and move it to where ``path`` leads: no reader ever sees a half-written file.
 
-    A file that was there keeps its mode and, where we may set it, its owner; symbolic links go on leading to it,
-    another hard link keeps what it had. A pipe, a terminal or another device is written to as it is, and so is a
-    file in a folder that lets nothing be replaced.
+    An existing file keeps its mode and, if we may set it, its owner; symbolic links still lead to it, another hard link
+    keeps the old data. A pipe, a terminal or another device is written in place, and so is a file in a folder that does
+    not allow replacing it.
 
     Raises:
         RecordingError: the place cannot be written.
@@ -172,9 +173,9 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def _write_into(place: Place, data: bytes) -> None:
-    """Write ``data`` to what is there."""
+    """Write ``data`` in place."""
     if place.descriptor is None:
-        # A pipe or a device is there before us: nothing is made, and a terminal does not become ours.
+        # A pipe or a device exists already: create nothing, and do not take a terminal as ours.
         opened = os.open(place.path, os.O_WRONLY | os.O_TRUNC | os.O_NOCTTY)
     else:
         _flush_own()
@@ -184,7 +185,7 @@ def _write_into(place: Place, data: bytes) -> None:
 
 
 def _flush_own() -> None:
-    """Write out what waits in our own streams, which may share the descriptor: order is kept."""
+    """Flush our own streams, which may share the descriptor, so that the order is kept."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             with contextlib.suppress(OSError, ValueError):
@@ -192,8 +193,8 @@ def _flush_own() -> None:
 
 
 def _replace(place: Place, data: bytes) -> None:
-    """Put a file with ``data`` into the place of what is there."""
-    # The name is short, however long the file's own is. Until it has the mode of what it replaces, nobody may read it.
+    """Replace the file with one that holds ``data``."""
+    # The name is short, however long the file's own is. Until it has the mode of the old file, nobody may read it.
     temporary = place.path.with_name(f".compilescope-{secrets.token_hex(8)}.tmp")
     mode = 0o666 if place.status is None else 0o600
     try:
@@ -212,8 +213,8 @@ def _replace(place: Place, data: bytes) -> None:
 
 
 def _make_alike(path: Path, like: os.stat_result) -> None:
-    """Give the file at ``path`` the mode and, as far as we may, the owner of another."""
-    # The group first: who gives a file away may not be let to change it afterwards.
+    """Give the file at ``path`` the mode and, if allowed, the owner of another."""
+    # The group first: a process that gives a file away may not change it afterwards.
     for user, group in ((-1, like.st_gid), (like.st_uid, -1)):
         with contextlib.suppress(PermissionError):
             os.chown(path, user, group)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """What :func:`observe` yields: the recording so far, and the means to stamp it."""
+    """What :func:`observe` yields: the recording so far, and methods to stamp it."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -34,7 +34,7 @@ class Scope:
 
     @property
     def served(self) -> int | None:
-        """How often a compiled graph ran so far; None where runs are not counted."""
+        """How often a compiled graph ran so far; None if runs are not counted."""
         return self._recorder.served()
 
     def at(self, values: Mapping[str, Scalar]) -> contextlib.AbstractContextManager[None]:
@@ -42,7 +42,7 @@ class Scope:
         return self._recorder.at(values)
 
     def aside(self) -> contextlib.AbstractContextManager[None]:
-        """Keep the calls made inside out of the count of eager calls, for runs that are meant to be eager."""
+        """Keep the calls made inside out of the count of eager calls, for runs that are eager on purpose."""
         return self._recorder.aside()
 
     def add_sweep(self, sweep: Sweep) -> None:
@@ -61,21 +61,21 @@ def observe(targets: Iterable[object] = (), *, count_runs: bool = False) -> Iter
     """Record every compilation in this process while the block runs.
 
     Args:
-        targets: what is meant to be compiled: functions, methods, classes, module instances, code
+        targets: what should be compiled: functions, methods, classes, module instances, code
             objects, or patterns over qualified names (``"*Block.forward"``).
-        count_runs: count calls of compiled callables and runs of their graphs too, which finds calls
-            that ran eager without Dynamo being asked. Costs some microseconds a call; without it
-            nothing is put on the path of a call that a cache entry serves.
+        count_runs: also count calls of compiled callables and runs of their graphs, which detects calls that ran
+            eagerly without Dynamo. Costs some microseconds a call; without it, nothing is added to a call that a cache
+            entry serves.
 
     Yields:
         The scope; its ``recording`` may be read inside the block and after it.
 
     Raises:
-        UnsupportedTorchError: the installed torch is not one whose internals are known.
-        UsageError: a target has no code that could be compiled.
+        UnsupportedTorchError: the internals of the installed torch are not known.
+        UsageError: a target has no code that can be compiled.
 
-    Blocks may nest, and overlap in several threads; each records what happens in the whole process.
-    An exception inside passes through, and what was replaced in torch is put back in any case.
+    Blocks may nest, and overlap in several threads; each records the whole process. An exception inside propagates, and
+    what was replaced in torch is always restored.
     """
     from compilescope.capture.recorder import Recorder  # noqa: PLC0415 (imports torch)
     from compilescope.capture.targets import select  # noqa: PLC0415 (imports torch)

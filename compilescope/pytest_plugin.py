@@ -1,9 +1,9 @@
 """The pytest plugin: hooks only.
 
 It is loaded by every pytest run of an environment in which compilescope is installed, so it imports
-nothing at its start: neither torch nor the rest of compilescope. What works is in
-:mod:`compilescope.plugin`, and comes where a test is marked, asks for the fixture, or a report is wanted.
-It runs under any pytest, so it keeps to what all of them have; where one is too old, the plugin steps aside.
+nothing at its start: neither torch nor the rest of compilescope. The implementation is in :mod:`compilescope.plugin`,
+and is imported when a test is marked, requests the fixture, or a report is wanted. It runs under any pytest, so it uses
+only what all of them have; if one is too old, the plugin is inactive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from compilescope.plugin.fixture import Watch
 
 _HINT = (
-    "pytest takes @pytest.mark.{name}(f), with one class or function and nothing else, for a decorator of f. "
+    "pytest reads @pytest.mark.{name}(f), with one class or function and nothing else, as a decorator of f. "
     "Write @pytest.mark.{name}(targets=f), or name it by a pattern such as 'Block.forward'."
 )
 
@@ -31,7 +31,7 @@ _SORTS_OF_MARKS: Final = {type(pytest.mark.skip), type(pytest.mark.skip.mark)}  
 
 
 def _lack() -> str | None:
-    """Return what keeps the plugin from working here, in a sentence."""
+    """Return why the plugin cannot work here, in a sentence."""
     try:
         pytest.hookimpl(wrapper=True)
         pytest.Config.ArgsSource  # noqa: B018 (asks whether it is there)
@@ -42,7 +42,7 @@ def _lack() -> str | None:
 
 
 LACK: Final = _lack()
-"""Why the plugin steps aside, if it does."""
+"""Why the plugin is inactive, if it is."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,19 +54,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FORMAT[:FILE]",
         action="append",
         default=[],
-        help="write what was recorded of all marked tests; without FILE to the terminal. May be given several times.",
+        help="write a report on all marked tests; without FILE, to the terminal. Repeatable.",
     )
     group.addoption(
         "--compilescope-baseline",
         dest=BASELINE,
         metavar="FILE",
-        help="let marked tests pass with the findings that this file accepts; `compilescope check` reads the same.",
+        help="accept the findings in this file in marked tests; `compilescope check` reads the same file.",
     )
     group.addoption(
         "--compilescope-update-baseline",
         dest=UPDATE,
         action="store_true",
-        help="accept what marked tests are found with, and add it to the baseline.",
+        help="accept the findings of marked tests and add them to the baseline.",
     )
     parser.addini(ISOLATE, "give every test an empty compile cache and its own Dynamo settings", type="bool")
     parser.addini(OWN, "folders that hold the project's own code, for limits on its graph breaks", type="args")
@@ -89,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pluggy.Result[pytest.CollectReport], None]:
-    """Catch a mark that pytest took for a decorator of its target: the test is not marked, or not there at all."""
+    """Catch a mark that pytest used as a decorator of its target: the test is not marked, or not there at all."""
     outcome = yield
     if outcome.excinfo is None:
         _hint_at_bare_marks(collector, outcome.get_result())
@@ -100,9 +100,9 @@ def _hint_at_bare_marks(collector: pytest.Collector, report: pytest.CollectRepor
         names = [name for name in MARKS if f"pytest.mark.{name}(" in str(report.longrepr)]
         report.sections += [("compilescope", hint) for hint in _hints(collector.config, names)]
     elif report.passed and type(collector) is pytest.Module:
-        # Others than modules of tests are text files, doctests and what plugins collect: nobody marks these. One that
-        # was not imported, as --lf passes over files, is not imported for this: asking for `obj` would.
-        # A test that bears a bare mark is told when it runs what its mark lacks.
+        # Other collectors are text files, doctests and what plugins collect: nobody marks these. A module that was not
+        # imported (--lf skips files) is not imported for this: reading `obj` would. A test with a bare mark gets the
+        # error for what its mark lacks when it runs.
         tests = {getattr(node, "originalname", None) or node.name for node in report.result}
         hints = _hints(collector.config, _bare_marks(vars(collector).get("_obj"), tests))
         if hints:
@@ -111,7 +111,7 @@ def _hint_at_bare_marks(collector: pytest.Collector, report: pytest.CollectRepor
 
 
 def _hints(config: pytest.Config, names: Iterable[str]) -> list[str]:
-    """Return what to say of marks that stand on the wrong thing, but of those that the suite has for itself."""
+    """Return the hints for misplaced marks, except for marks that the suite registers as its own."""
     names = list(names)
     if not names:
         return []
@@ -121,9 +121,9 @@ def _hints(config: pytest.Config, names: Iterable[str]) -> list[str]:
 
 
 def _bare_marks(module: object, tests: Container[str]) -> Iterator[str]:
-    """Yield our marks without arguments that stand on a function or class that is not a test.
+    """Yield our marks without arguments on a function or class that is not a test.
 
-    Values are asked for their type alone: a lazy one may raise, or import half a library, for whatever else is asked.
+    Only the type of a value is read: a lazy value may raise, or import half a library, for any other access.
     """
     if type(module) is not ModuleType:
         return
@@ -140,7 +140,7 @@ def _bare_marks(module: object, tests: Container[str]) -> Iterator[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Look for tests that are ours, once every hook has added its marks; without one nothing runs during tests."""
+    """Find our tests, once every hook has added its marks; without any, nothing runs during tests."""
     config = session.config
     every = config.getini(ISOLATE)
     named = [
@@ -160,7 +160,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _take(config: pytest.Config, ours: list[pytest.Item]) -> None:
-    """Arrange that tests which are ours are judged, or refused where none can be."""
+    """Arrange that our tests are judged, or refused if the plugin is inactive."""
     if LACK is None:
         from compilescope.plugin.session import prepare  # noqa: PLC0415 (see above)
 

@@ -1,4 +1,4 @@
-"""Recordings on disk: JSON format 1, written whole or not at all, read with one clear sentence on failure."""
+"""Recordings on disk: JSON format 1, written completely or not at all, read with one clear sentence on failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Value = TypeVar("_Value")
 
 
 class _MetaProbe(msgspec.Struct):
-    """The two fields that tell whether a file is ours and how new it is."""
+    """The two fields that show whether a file is ours and how new it is."""
 
     format: int
     compilescope: str
@@ -35,9 +35,9 @@ class _Probe(msgspec.Struct):
 
 
 def encodable(value: _Value) -> _Value:
-    r"""Return plain data in which UTF-8 can hold every text: the names of files, for one, may be any bytes.
+    r"""Return plain data whose texts UTF-8 can encode: file names, for example, may be any bytes.
 
-    What it cannot hold are lone surrogates, and they become what they are written as: ``\udce9``.
+    Lone surrogates, which it cannot encode, become their escapes: ``\udce9``.
     """
     try:
         msgspec.json.encode(value)
@@ -85,10 +85,10 @@ def from_json(data: bytes, *, name: str = "the recording") -> Recording:
     try:
         probe = msgspec.json.decode(data, type=_Probe)
     except msgspec.ValidationError:
-        msg = f"{name} is JSON, but no compilescope recording: it has no meta.format."
+        msg = f"{name} is JSON, but not a compilescope recording: it has no meta.format."
         raise RecordingError(msg) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"{name} is no compilescope recording, or was cut short: {error}."
+        msg = f"{name} is not a compilescope recording, or was cut short: {error}."
         raise RecordingError(msg) from None
     if probe.meta.format > FORMAT:
         msg = (
@@ -99,7 +99,7 @@ def from_json(data: bytes, *, name: str = "the recording") -> Recording:
     try:
         return msgspec.json.decode(data, type=Recording)
     except msgspec.ValidationError as error:
-        msg = f"{name} does not hold to recording format {FORMAT}: {error}."
+        msg = f"{name} does not follow recording format {FORMAT}: {error}."
         raise RecordingError(msg) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"{name} is a damaged recording: {error}."
@@ -133,12 +133,11 @@ def merge(recordings: Iterable[Recording]) -> Recording:
     """Join recordings of several processes (pytest workers, ranks) into one.
 
     Code objects are joined by id, graph breaks by site (their events add up); compilations,
-    fallbacks, targets, sweeps and findings are kept all. Meta data is the first recording's,
-    but for how many they are.
+    fallbacks, targets, sweeps and findings are all kept. Metadata is the first recording's, except how many recordings
+    they are.
 
-    Every process counts its compilations anew, and so does Dynamo after each reset. As within one
-    recording, ``#n`` is appended where an id comes again, and the entries that a recompile speaks of
-    are renamed with it.
+    Every process counts its compilations from 0, and so does Dynamo after each reset. As within one recording, ``#n``
+    is appended to a repeated id, and the entries that a recompile names are renamed with it.
 
     Raises:
         ValueError: there is nothing to merge.
@@ -166,7 +165,7 @@ def _renumbered(compilations: Iterable[Compilation], numbers: Counter[str]) -> I
 
     Args:
         compilations: in their order.
-        numbers: how often each of Dynamo's ids came so far, in all recordings.
+        numbers: how often each of Dynamo's ids appeared so far, in all recordings.
     """
     current: dict[str, str] = {}
     awaited: set[str] = set()
@@ -180,7 +179,7 @@ def _renumbered(compilations: Iterable[Compilation], numbers: Counter[str]) -> I
     def spoken_of(identity: str) -> str:
         if identity in current:
             return current[identity]
-        # Compiled later, or before the recording began; in the latter case no other recording may take its name.
+        # Compiled later, or before the recording began; in that case no other recording may reuse its name.
         awaited.add(identity)
         return named_anew(identity)
 

@@ -1,4 +1,4 @@
-"""Assertions about a recording, for tests that do without the pytest plugin.
+"""Assertions about a recording, for tests without the pytest plugin.
 
 ::
 
@@ -50,7 +50,7 @@ class Recorded(Protocol):
 
 
 def make_inputs(*specs: str, device: str = "cpu", **axes: Scalar) -> dict[str, Any]:
-    """Return keyword arguments for a model, from the words that ``compilescope report --input`` takes.
+    """Return keyword arguments for a model, from the text that ``compilescope report --input`` takes.
 
     ::
 
@@ -60,7 +60,7 @@ def make_inputs(*specs: str, device: str = "cpu", **axes: Scalar) -> dict[str, A
     Args:
         specs: such as ``x=f32[batch,seq,16]`` or ``mask=none|bool[batch,seq]``.
         device: where the tensors lie.
-        axes: a value for each axis; an axis of alternatives that is left out takes its first.
+        axes: a value for each axis; an axis of alternatives defaults to its first.
 
     Raises:
         UsageError: a specification cannot be read, or an axis has no value.
@@ -80,16 +80,16 @@ def make_inputs(*specs: str, device: str = "cpu", **axes: Scalar) -> dict[str, A
 
 
 def assert_no_shape_recompile(source: Recording | Recorded, *targets: object, **allowances: Any) -> None:  # noqa: ANN401 (as the mark takes them)
-    """Assert that the targets were compiled, and that no change of shapes alone compiled them again.
+    """Assert that the targets were compiled, and that no change of shapes alone recompiled them.
 
     Args:
         source: what was recorded.
         targets: functions, classes, module instances, or patterns over qualified names.
-        allowances: ``allow_fallbacks`` and its like, as the mark ``no_shape_recompile`` takes them.
+        allowances: ``allow_fallbacks`` and so on, as the mark ``no_shape_recompile`` takes them.
 
     Raises:
-        AssertionError: it is not so.
-        UsageError: an argument is not of its sort.
+        AssertionError: it does not hold.
+        UsageError: an argument has the wrong type.
     """
     __tracebackhide__ = True
     _assert(source, _claim("no_shape_recompile", targets, allowances))
@@ -104,24 +104,24 @@ def assert_compile_budget(source: Recording | Recorded, *targets: object, **limi
         limits: ``compiles``, ``recompiles``, ``kinds`` and so on, as the mark ``compile_budget`` takes them.
 
     Raises:
-        AssertionError: a limit is passed.
-        UsageError: an argument is not of its sort.
+        AssertionError: a limit is exceeded.
+        UsageError: an argument has the wrong type.
     """
     __tracebackhide__ = True
     _assert(source, _claim("compile_budget", targets, limits))
 
 
 def assert_max_graph_breaks(source: Recording | Recorded, number: int, **allowances: Any) -> None:  # noqa: ANN401 (as the mark takes them)
-    """Assert that tracing stopped at ``number`` places at most.
+    """Assert that there are at most ``number`` graph breaks.
 
     Args:
         source: what was recorded.
-        number: how many places there may be.
+        number: how many sites there may be.
         allowances: ``own``, ``allow_fallbacks`` and so on, as the mark ``max_graph_breaks`` takes them.
 
     Raises:
         AssertionError: there are more.
-        UsageError: an argument is not of its sort.
+        UsageError: an argument has the wrong type.
     """
     __tracebackhide__ = True
     _assert(source, _claim("max_graph_breaks", (number,), allowances))
@@ -132,7 +132,7 @@ def _claim(mark: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Cl
         msg = f"{BROKEN}= is for marks; an assertion that is known to fail goes into a test marked xfail."
         raise TypeError(msg)
     claim = read_mark(mark, args, kwargs)
-    # As the user wrote it: the recording came first.
+    # As the user wrote it, with the recording first.
     return replace(claim, mark=f"assert_{mark}", written=f"..., {claim.written}".removesuffix(", "))
 
 

@@ -91,7 +91,7 @@ def test_text_that_cannot_be_made_loses_no_recording(report: Cli, ending: str) -
     assert ended.exit_code == 2
     assert "compilescope itself failed" not in ended.stderr
     assert len(load("run.json").compiled) == 1
-    assert "<Odd whose text cannot be made>" in str(load("run.json").meta.run.error)
+    assert "<Odd whose str() fails>" in str(load("run.json").meta.run.error)
 
 
 def test_program_that_becomes_another_one_is_no_success(report: Cli) -> None:
@@ -199,7 +199,7 @@ def test_file_that_does_not_exist(report: Cli) -> None:
 
 def test_syntax_error(report: Cli) -> None:
     ended = report("def f(:\n")
-    assert (ended.exit_code, ended.stderr) == (2, "Error: source.py is no valid Python: invalid syntax (line 1).\n")
+    assert (ended.exit_code, ended.stderr) == (2, "Error: source.py is not valid Python: invalid syntax (line 1).\n")
 
 
 def test_unknown_axis(report: Cli) -> None:

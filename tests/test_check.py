@@ -228,7 +228,7 @@ def test_file_that_is_no_recording(tmp_path: Path, text: str) -> None:
         (["--strict"], "--strict needs --baseline FILE"),
         (["--baseline", "b", "--update-baseline", "--update-new-only"], "exclude each other"),
         (["--baseline", "nowhere/b.json", "--update-baseline"], "The folder nowhere does not exist."),
-        (["--baseline", "run.json", "--update-baseline"], "run.json is no baseline of compilescope"),
+        (["--baseline", "run.json", "--update-baseline"], "run.json is not a compilescope baseline"),
         (["--baseline", "b", "--update-baseline", "--format", "json:b"], "b is the baseline: give the report another"),
         (["--baseline", "b", "--update-baseline", "-o", "./b"], "b is the baseline: give the report another"),
         (["--baseline", "./b", "--update-baseline", "--save", "b"], "b is the baseline: give the report another"),
@@ -246,7 +246,7 @@ def test_wrong_option_is_told(check: Check, arguments: list[str], sentence: str)
 def test_missing_baseline_is_an_error_that_tells_how_to_begin_one(check: Check, tmp_path: Path) -> None:
     ended = check(broken(), "--max-graph-breaks", "0", "--baseline", "b.json")
     assert ended.exit_code == 2
-    assert "The baseline b.json does not exist. To begin it: compilescope check --update-baseline" in ended.stderr
+    assert "The baseline b.json does not exist. To create it: compilescope check --update-baseline" in ended.stderr
     assert not (tmp_path / "b.json").exists()
 
 
@@ -261,7 +261,7 @@ def accepted_by(command: str) -> Result:
 def test_printed_command_accepts_what_was_found_and_nothing_more(check: Check, baseline: tuple[str, ...]) -> None:
     limits = ("--max-graph-breaks", "0", *baseline)
     first = check(broken(), *limits)
-    printed = first.stderr.splitlines()[-1].partition("To accept: " if not baseline else "To begin it: ")[2]
+    printed = first.stderr.splitlines()[-1].partition("To accept: " if not baseline else "To create it: ")[2]
     assert accepted_by(printed).exit_code == 0
     limits = limits if baseline else (*limits, "--baseline", "compilescope-baseline.json")
     again = check(broken(), *limits)
@@ -379,7 +379,7 @@ def test_recording_is_saved_though_the_baseline_cannot_be_written(
     monkeypatch.setattr("compilescope.commands.check.judge", meanwhile)
     ended = check(broken(), *WITH_BASELINE, "--update-baseline", "--save", "judged.json")
     assert ended.exit_code == 2
-    assert "error: b.json is no baseline of compilescope" in ended.stderr
+    assert "error: b.json is not a compilescope baseline" in ended.stderr
     assert ended.stdout.startswith("FAILED: ")
     assert accepted.read_text() == "{}"
     assert load(accepted.parent / "judged.json").graph_breaks == broken().graph_breaks
@@ -388,14 +388,14 @@ def test_recording_is_saved_though_the_baseline_cannot_be_written(
 def test_baseline_that_is_a_pipe_cannot_be_updated(check: Check, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "b.json")
     ended = check(broken(), *WITH_BASELINE, "--update-baseline")
-    assert (ended.exit_code, ended.stderr) == (2, "Error: The baseline b.json is not a file that could be updated.\n")
+    assert (ended.exit_code, ended.stderr) == (2, "Error: The baseline b.json is not a file that can be updated.\n")
 
 
 def test_baseline_of_another_torch_accepts_nothing(check: Check, accepted: Path) -> None:
     later = sound(meta=meta(torch="2.14.1"), graph_breaks=broken().graph_breaks)
     ended = check(later, *WITH_BASELINE)
     assert ended.exit_code == 1
-    assert "b.json speaks of torch 2.13 and this is torch 2.14, so it accepts nothing here." in ended.stderr
+    assert "b.json has entries only for torch 2.13; this is torch 2.14, so nothing is accepted." in ended.stderr
     assert "Under torch 2.13 it accepts 2 of 2 findings." in ended.stderr
     assert check(later, *WITH_BASELINE, "--update-baseline").exit_code == 0
     assert read(accepted).torch.keys() == {"2.13", "2.14"}
@@ -447,4 +447,4 @@ def test_nan_in_a_recording_that_was_written_is_no_pass(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_bytes(to_json(lost))
     ended = CliRunner().invoke(main, ["check", str(tmp_path / "run.json")])
     assert ended.exit_code == 2
-    assert "does not hold to recording format 1" in ended.stderr
+    assert "does not follow recording format 1" in ended.stderr

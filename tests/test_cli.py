@@ -225,13 +225,13 @@ def test_exit_code_failure_of_compilescope_itself(saved: Saver, monkeypatch: pyt
             f"Unknown format 'jsno': the formats are {listing(FORMATS)}. Did you mean json?",
         ),
         (["--format", "json:"], "names no file after the colon"),
-        (["--format", "json", "--format", "text"], "Two things would go to stdout"),
-        (["--format", "json:a", "--format", "text:a"], "Two things would go to a:"),
-        (["--format", "json:a", "-o", "b"], "-o names a file for a format that has none"),
+        (["--format", "json", "--format", "text"], "Two outputs would go to stdout"),
+        (["--format", "json:a", "--format", "text:a"], "Two outputs would go to a:"),
+        (["--format", "json:a", "-o", "b"], "-o gives a file to the --format that has none"),
         (["-o", "missing/a.txt"], "The folder missing does not exist."),
-        (["--format", "json:a", "--save", "a"], "Two things would go to a:"),
-        (["--format", "json:a", "--format", "text:./a"], "Two things would go to a:"),
-        (["--format", "json:a", "--save", "linked/a"], "Two things would go to linked/a:"),
+        (["--format", "json:a", "--save", "a"], "Two outputs would go to a:"),
+        (["--format", "json:a", "--format", "text:./a"], "Two outputs would go to a:"),
+        (["--format", "json:a", "--save", "linked/a"], "Two outputs would go to linked/a:"),
         (["--save", "."], ". is a directory; give a file."),
         (["--save", "run.json"], "run.json is the recording that is read: give the report another file."),
         (["-o", "./hard.json"], "hard.json is the recording that is read: give the report another file."),
@@ -269,7 +269,7 @@ def test_stdout_that_is_the_file_of_another_report_is_refused(saved: Saver) -> N
     with Path("a").open("wb") as out:
         ended = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
     assert ended.returncode == 2
-    assert "Two things would go to a:" in ended.stderr
+    assert "Two outputs would go to a:" in ended.stderr
 
 
 def test_report_goes_into_a_pipe_that_the_shell_has_opened(saved: Saver) -> None:
@@ -371,7 +371,7 @@ def test_explain_every_graph_break_of_the_registry_can_be_shown() -> None:
         ("veiw_base", "Did you mean view_base?"),
         ("never_reachd", "Did you mean never_reached"),
         ("CS202x", "Did you mean CS202"),
-        ("qqqq", "`compilescope explain` lists all that it knows."),
+        ("qqqq", "`compilescope explain` lists everything it can explain."),
         ("GB9999", "has no graph break GB9999"),
     ],
 )

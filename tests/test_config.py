@@ -95,7 +95,7 @@ def test_environment_comes_before_the_table(project: Write) -> None:
         ("parity = 'yes'", "'parity' in .* must be true or false, not 'yes'.$"),
         ("targets = [1]", "'targets' in .* must be a string or a list of strings, not "),
         ("order = 1", "'order' in .* must be a string, not 1.$"),
-        ("seed = ", "is no valid TOML"),
+        ("seed = ", "is not valid TOML"),
         ("budget = 1", "'budget' in .* must be a table, not 1.$"),
         ("budget = {max-compile = 1}", "Unknown key 'max-compile' in the budget: .* Did you mean max-compiles"),
         ("budget = {max-compiles = '1'}", "'budget' in .*pyproject.toml: The budget cannot be read: Expected `int"),
@@ -115,7 +115,7 @@ def test_bad_table_is_told(project: Write, line: str, sentence: str) -> None:
 
 
 def test_key_that_is_no_table_is_told(project: Write) -> None:
-    with pytest.raises(UsageError, match="is no table"):
+    with pytest.raises(UsageError, match="is not a table"):
         load_config(project("[tool]\ncompilescope = 1\n"), {})
 
 

@@ -128,13 +128,13 @@ SAVED: dict[str, tuple[Fault, int, str]] = {
     "recording is foreign JSON": (
         lambda p: setattr(p, "run", b'{"version": "2.1.0", "runs": []}'),
         2,
-        "no compilescope",
+        "not a compilescope",
     ),
     "recording is of a later format": (lambda p: json_with(p, lambda r: r["meta"].update(format=2)), 2, "format 2"),  # type: ignore[attr-defined]
     "recording holds NaN, written as null": (
         lambda p: json_with(p, lambda r: r["compilations"][0].update(seconds=None)),  # type: ignore[index]
         2,
-        "does not hold to recording format 1",
+        "does not follow recording format 1",
     ),
     "recording lost its compilations": (lambda p: p.change(compilations=(), code_objects=()), 1, "CS101"),
     # what was seen
@@ -204,12 +204,12 @@ SAVED: dict[str, tuple[Fault, int, str]] = {
     "baseline accepts what nobody can accept": (
         lambda p: setattr(p, "baseline", {"format": 1, "torch": {"2.13": {"CS101 x": 1}}}),
         2,
-        "accepts what nobody can accept",
+        "accepts a finding that cannot be accepted",
     ),
     "baseline is of another torch": (
         lambda p: setattr(p, "baseline", {"format": 1, "torch": {"2.12": ACCEPTED}}),
         1,
-        "speaks of torch 2.12 and this is torch 2.13",
+        "has entries only for torch 2.12; this is torch 2.13",
     ),
     "baseline is stale and strict": (
         lambda p: (
@@ -227,7 +227,7 @@ SAVED: dict[str, tuple[Fault, int, str]] = {
         "Did you mean max-guards",
     ),
     "limit is no number": (lambda p: setattr(p, "settings", BUDGET.replace("= 6", "= 'six'")), 2, "Expected `int"),
-    "settings are no TOML": (lambda p: setattr(p, "settings", BUDGET + "max-compiles ="), 2, "is no valid TOML"),
+    "settings are no TOML": (lambda p: setattr(p, "settings", BUDGET + "max-compiles ="), 2, "is not valid TOML"),
 }
 
 
@@ -400,7 +400,7 @@ RUN: dict[str, tuple[Edit, int, str]] = {
         "CS111",
     ),
     "workload is gone": (instead('@workload(axes=[Axis("tokens", [5, 7, 9])])\n', ""), 1, "CS101"),
-    "file does not parse": (instead("def model():", "def model()"), 2, "is no valid Python"),
+    "file does not parse": (instead("def model():", "def model()"), 2, "is not valid Python"),
     "file does not import": (lambda text: "import no_such_module\n" + text, 2, "no_such_module"),
 }
 

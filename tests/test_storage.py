@@ -190,12 +190,12 @@ def test_a_changed_byte_gives_a_recording_or_one_sentence(position: int, byte: i
     [
         (b"", "is empty"),
         (b" \n", "is empty"),
-        (b"hello", "no compilescope recording, or was cut short"),
-        (b"[]", "is JSON, but no compilescope recording"),
+        (b"hello", "not a compilescope recording, or was cut short"),
+        (b"[]", "is JSON, but not a compilescope recording"),
         (b'{"a":' * 100_000, "was cut short"),
         (b'{"meta": {"format": 1, "compilescope": "1.0", "x":' + b"[" * 100_000, "was cut short"),
-        (b'{"meta": {}}', "is JSON, but no compilescope recording"),
-        (b'{"meta": {"format": 1, "compilescope": "1.0"}}', "does not hold to recording format 1"),
+        (b'{"meta": {}}', "is JSON, but not a compilescope recording"),
+        (b'{"meta": {"format": 1, "compilescope": "1.0"}}', "does not follow recording format 1"),
         (
             b'{"meta": {"format": 2, "compilescope": "9.1"}, "anything": 1}',
             "has format 2, written by compilescope 9.1; this version reads up to format 1",

@@ -275,10 +275,13 @@ _AXES: Final = _of(
             "see the eager fallbacks of the report",
         ),
         ("raised", "At every point with this value the workload raised, so nothing is known of it."),
-        ("not looked at", "Nothing was compiled, or code had given up before: silence proves nothing."),
+        ("not checked", "Nothing was compiled, or code had given up before: silence proves nothing."),
         ("not varied", "The axis had one value only.", "give the axis two values or more"),
-        ("moved", "The value of the axis differs from the one that the closest entry was compiled at."),
-        ("no axis moved", "The closest entry was compiled at the same point: another layer, or a state that changed."),
+        ("changed", "The value of the axis differs from the one that the closest entry was compiled at."),
+        (
+            "no axis changed",
+            "The closest entry was compiled at the same point: another layer, or a state that changed.",
+        ),
     ),
 )
 
@@ -327,7 +330,7 @@ _OTHERS: Final = _of(
         ("cause unknown", "No guard of the older entries could be examined."),
         ("root", "A failing guard that follows from no other one."),
         ("consequence", "A failing guard that merely follows from another, as inside of a value of another class."),
-        ("as near", "An entry that failed by as little as the closest one."),
+        ("as close", "An entry that failed by as little as the closest one."),
         ("skips its frame", "The break ends the whole frame, which runs eagerly from its start."),
         ("goes on", "After the break the rest of the frame is compiled as a resume function."),
         ("resume function", "What Dynamo compiles of a function after a graph break in it."),

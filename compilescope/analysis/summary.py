@@ -332,5 +332,5 @@ def _shape_note(sums: Totals) -> str:
     share = {0: "none", sums.recompiles: "all"}.get(sums.shape_driven, str(sums.shape_driven))
     notes = [f"{share if not sums.unjudged else sums.shape_driven} shape-driven"] if known else []
     if sums.unjudged:
-        notes.append(f"shape-driven or not was not looked at for {sums.unjudged}")
+        notes.append(f"not checked whether shape-driven for {sums.unjudged}")
     return f" ({'; '.join(notes)})"

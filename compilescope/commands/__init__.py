@@ -1,1 +1,1 @@
-"""The subcommands, one file each. They join the wings and hold no knowledge of their own."""
+"""The subcommands, one file each. They only connect the other packages."""

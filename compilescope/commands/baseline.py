@@ -1,4 +1,4 @@
-"""What ``check`` does with a baseline: reads it first, holds findings against it, and writes it when asked."""
+"""What ``check`` does with a baseline: reads it first, compares findings with it, and writes it when asked."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from compilescope.record import Finding
 
 _SHOWN = 5
-"""Fixed entries that are listed before it is said how many more there are."""
+"""Most fixed entries that are listed; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the command line says of the baseline; None where an option was not given."""
+    """What the command line says about the baseline; None for an option that was not given."""
 
     baseline: Path | None
     update_baseline: bool
@@ -51,11 +51,11 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Findings that were held against the baseline.
+    """Findings that were compared with the baseline.
 
     Attributes:
-        findings: what stands against the run.
-        judgement: what else is to be known of them.
+        findings: those that fail the run.
+        judgement: the rest of the comparison.
         remarks: sentences for stderr.
     """
 
@@ -66,14 +66,14 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """A baseline and what is to be done with it.
+    """A baseline and what to do with it.
 
     Attributes:
-        path: its file; None where there is none.
+        path: its file; None without a baseline.
         baseline: as it was before the run.
         writes: whether the user asked to write it.
-        new_only: whether writing keeps what was fixed.
-        strict: whether what was fixed is a finding.
+        new_only: whether writing keeps fixed entries.
+        strict: whether a fixed entry is a finding.
         arguments: of ``check``, as they were typed.
     """
 
@@ -86,28 +86,28 @@ class Keeper:
 
     @property
     def command(self) -> str:
-        """The command that would accept what was found."""
+        """The command that accepts the findings."""
         file = () if self.path is not None else ("--baseline", DEFAULT_NAME)
         return shlex.join(("compilescope", "check", *file, "--update-baseline", *self.arguments))
 
     def settle(self, findings: Sequence[Finding], torch: str) -> Settled:
-        """Hold ``findings``, made under a version of torch, against the baseline; write it if that was asked for."""
+        """Compare ``findings``, made under a version of torch, with the baseline; write it if asked to."""
         if self.path is None:
             return Settled(tuple(findings), Judgement())
         minor = torch_minor(torch)
-        blind = [one for one in findings if entry_of(one) is None]
+        blind = [finding for finding in findings if entry_of(finding) is None]
         if self.writes and not blind:
             try:
                 renewed = rewrite(self.path, lambda now: self._renewed(now, findings, minor))
-            except CompilescopeError as error:  # what was recorded must be delivered all the same
+            except CompilescopeError as error:  # the report must be delivered all the same
                 compared = compare(findings, of_programs(self.baseline.accepted(minor)))
                 return Settled(compared.new, self._judgement(compared, error=str(error)))
             accepted = of_programs(renewed.accepted(minor))
-            told = f"{self.path} now accepts {count(len(accepted), 'finding')} under torch {minor}."
-            return self._settled(compare(findings, accepted), (told,))
+            remark = f"{self.path} now accepts {count(len(accepted), 'finding')} under torch {minor}."
+            return self._settled(compare(findings, accepted), (remark,))
         remarks: list[str] = []
         if self.writes:
-            codes = listing(dict.fromkeys(one.rule for one in blind))
+            codes = listing(dict.fromkeys(finding.rule for finding in blind))
             remarks.append(f"{self.path} was not written: {codes} cannot be accepted, fix that first.")
         compared = compare(findings, of_programs(self.baseline.accepted(minor)))
         if minor not in self.baseline.torch:
@@ -115,7 +115,7 @@ class Keeper:
         if compared.accepted:
             remarks.append(f"{count(len(compared.accepted), 'finding')} accepted by {self.path}.")
         if blind:
-            # A run that could not be seen whole may have missed what the baseline accepts.
+            # A run that was not recorded completely may have missed what the baseline accepts.
             return Settled(compared.new, self._judgement(compared), tuple(remarks))
         return self._settled(compared, tuple(remarks))
 
@@ -123,9 +123,9 @@ class Keeper:
         return Judgement(baseline=str(self.path), accepted=compared.accepted, error=error)
 
     def _of_another_torch(self, compared: Comparison, minor: str, remarks: tuple[str, ...]) -> Settled:
-        """Tell the findings that the baseline accepts under another version of torch from those that came with it."""
+        """Compare with the nearest other torch version: which findings does the baseline accept there?"""
         others = listing(self.baseline.torch) or "no version"
-        told = f"{self.path} speaks of torch {others} and this is torch {minor}, so it accepts nothing here."
+        remark = f"{self.path} has entries only for torch {others}; this is torch {minor}, so nothing is accepted."
         earlier = nearest_version(self.baseline, minor)
         judgement = self._judgement(compared)
         if earlier is not None:
@@ -133,8 +133,8 @@ class Keeper:
             judgement = structs.replace(judgement, earlier_torch=earlier, unchanged=unchanged)
             if compared.new:
                 same = f"{len(unchanged)} of {count(len(compared.new), 'finding')}"
-                told += f" Under torch {earlier} it accepts {same}."
-        return Settled(compared.new, judgement, (*remarks, told))
+                remark += f" Under torch {earlier} it accepts {same}."
+        return Settled(compared.new, judgement, (*remarks, remark))
 
     def _renewed(self, now: Baseline, findings: Sequence[Finding], minor: str) -> Baseline:
         return update(now, findings, minor, new_only=self.new_only, before=self.baseline)
@@ -144,22 +144,23 @@ class Keeper:
             return Settled(compared.new, self._judgement(compared), remarks)
         if self.strict:
             stale = (
-                finding(rules.STALE_BASELINE, f"No longer found as often as accepted: {one}") for one in compared.fixed
+                finding(rules.STALE_BASELINE, f"Found less often than the baseline accepts: {entry}")
+                for entry in compared.fixed
             )
             return Settled((*compared.new, *stale), self._judgement(compared), remarks)
-        lines = [f"fixed: {one}" for one in compared.fixed[:_SHOWN]]
+        lines = [f"fixed: {entry}" for entry in compared.fixed[:_SHOWN]]
         if len(compared.fixed) > _SHOWN:
             lines.append(f"... and {count(len(compared.fixed) - _SHOWN, 'other entry', 'other entries')} fixed.")
         judgement = structs.replace(self._judgement(compared), fixed=tuple(map(str, compared.fixed)))
-        return Settled(compared.new, judgement, (*remarks, *lines, f"To drop what was fixed: {self.command}"))
+        return Settled(compared.new, judgement, (*remarks, *lines, f"To drop fixed entries: {self.command}"))
 
 
 def open_baseline(wish: Wish, config: Config, arguments: tuple[str, ...]) -> Keeper:
-    """Read the baseline before anything is run.
+    """Read the baseline before anything runs.
 
     Raises:
-        UsageError: it is missing or no baseline, cannot be written where that is asked for, or the options
-            contradict each other.
+        UsageError: it is missing or not a baseline, it must be written and cannot be, or the options contradict each
+            other.
     """
     writes = wish.update_baseline or wish.update_new_only
     if wish.update_baseline and wish.update_new_only:
@@ -186,11 +187,11 @@ def open_baseline(wish: Wish, config: Config, arguments: tuple[str, ...]) -> Kee
     if writes:
         check_writable(path)
         if path.exists() and not path.is_file():
-            msg = f"The baseline {path} is not a file that could be updated."
+            msg = f"The baseline {path} is not a file that can be updated."
             raise UsageError(msg)
     if not path.exists():
         if not writes:
-            msg = f"The baseline {path} does not exist. To begin it: {keeper.command}"
+            msg = f"The baseline {path} does not exist. To create it: {keeper.command}"
             raise UsageError(msg)
         return keeper
     return replace(keeper, baseline=read(path))

@@ -1,4 +1,4 @@
-"""``compilescope check``: hold a source to a budget and a baseline, for continuous integration."""
+"""``compilescope check``: check a source against a budget and a baseline, for continuous integration."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
 _Taken = TypeVar("_Taken", Request, Wish)
 _ARGUMENTS: Final = "compilescope.arguments"
 
-_HELP = f"""Run SOURCE and hold it to a budget: findings make the command fail.
+_HELP = f"""Run SOURCE and check it against a budget: findings make the command fail.
 
-Without any limit it fails where the run could not be seen whole: nothing was compiled, a target was
-not, a call ran eagerly, the recompile limit was met, a cause is unknown, a point of the sweep raised.
-Limits come from the options below and from [tool.compilescope.budget] in pyproject.toml; an option
-takes the place of the setting of its name.
+Even without limits it fails if something was not observed or not compiled: nothing was compiled, a
+target was not, a call ran eagerly, the recompile limit was hit, a cause is unknown, a point of the
+sweep raised. Limits come from the options below and from [tool.compilescope.budget] in
+pyproject.toml; an option overrides the setting of the same name.
 
 {ABOUT_SOURCE}
-A baseline holds findings that were accepted; it is written by --update-baseline alone.
+A baseline lists accepted findings. Only --update-baseline and --update-new-only write it.
 
 \b
-Exit codes: 0  seen whole, within every limit
+Exit codes: 0  no findings, or only accepted ones
             1  findings
             2  wrong usage, an unreadable recording or baseline, or the workload crashed
           130  interrupted by Ctrl-C; what was recorded until then is reported and saved
-          143  the same by SIGTERM, as when CI runs out of time
+          143  the same for SIGTERM, as when a CI job times out
 """
 
 
 class _Remembering(Command):
-    """Keeps its arguments as they were typed, to tell which command would accept what was found."""
+    """Keeps its arguments as typed, so that it can print the command that accepts the findings."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse."""
@@ -63,13 +63,13 @@ class _Remembering(Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=_Remembering, help=_HELP, short_help="Hold a run to a budget and a baseline, for CI.")
+@click.command(cls=_Remembering, help=_HELP, short_help="Check a run against a budget and a baseline, for CI.")
 @source_options
 @limit_options
-@click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings in this file are accepted.")
-@click.option("--update-baseline", is_flag=True, help="Write the baseline: accept what is found, drop what was fixed.")
-@click.option("--update-new-only", is_flag=True, help="Write the baseline: accept what is found, drop nothing.")
-@click.option("--strict/--no-strict", default=None, help="Fail on what the baseline accepts and was fixed.")
+@click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="File of accepted findings.")
+@click.option("--update-baseline", is_flag=True, help="Write the baseline: add new findings, drop fixed entries.")
+@click.option("--update-new-only", is_flag=True, help="Write the baseline: add new findings, drop nothing.")
+@click.option("--strict/--no-strict", default=None, help="Fail if the baseline has fixed entries.")
 @click.pass_context
 def check(context: click.Context, /, **options: Any) -> None:  # noqa: ANN401 (click gives each option its type)
     """Run a source and judge the recording."""
@@ -101,10 +101,10 @@ def _take(kind: type[_Taken], options: dict[str, Any]) -> _Taken:
 def _obtain(
     source: Source, request: Request, config: Config, budget: Budget, *, over: Callable[[], None]
 ) -> tuple[Recording, Budget]:
-    """Return the recording, and the budget with what it is to speak of.
+    """Return the recording, and the budget with its targets.
 
-    What runs is recorded with everything that is meant to be compiled as its target, and the budget
-    speaks of all of that. Of what was recorded earlier, the targets can only be looked up.
+    A run is recorded with everything that should be compiled as its targets, and the budget covers all of them. In a
+    saved recording, the targets can only be looked up.
     """
     patterns = (*(request.target or config.targets), *budget.targets)
     if not isinstance(source, RecordingSource):
@@ -124,6 +124,8 @@ def _conclusion(recording: Recording, keeper: Keeper) -> Iterator[str]:
     yield f"compilescope check: {count(len(recording.findings), 'finding')}"
     if keeper.writes:
         return
-    blind = [one for one in recording.findings if one.rule != STALE_BASELINE.code and entry_of(one) is None]
+    blind = [
+        finding for finding in recording.findings if finding.rule != STALE_BASELINE.code and entry_of(finding) is None
+    ]
     if not blind:
         yield f"To accept: {keeper.command}"

@@ -1,4 +1,4 @@
-"""What a finished recording means to the shell: the exit code, and what is said on stderr. Pure."""
+"""The exit code of a finished recording, and its message on stderr. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ FINE: Final = 0
 FOUND: Final = 1
 BROKEN: Final = 2
 INTERRUPTED: Final = 130
-"""What a shell makes of a program that Ctrl-C ended; a caller in a loop stops on it. SIGTERM has its own code."""
+"""The shell's exit code for a program that Ctrl-C ended; a loop in the caller stops on it. SIGTERM has its own code."""
 
 
 def exit_code(recording: Recording) -> int:
     """Return what ``report`` exits with.
 
-    ``report`` judges nothing, so what it found is no failure. It fails where it could not see what
-    it was asked for: the workload crashed, called ``sys.exit`` with a failure, was interrupted,
-    nothing at all was compiled, or nothing was that the user named as a target.
+    ``report`` does not judge, so findings are not a failure. It fails if it could not record what it was asked for: the
+    workload crashed, called ``sys.exit`` with a failure or was interrupted, nothing at all was compiled, or none of the
+    targets that the user named was.
     """
     run = recording.meta.run
     if run is not None and run.status == "interrupted":
@@ -37,8 +37,7 @@ def exit_code(recording: Recording) -> int:
 def check_exit_code(recording: Recording) -> int:
     """Return what ``check`` exits with, given the recording with its findings.
 
-    Findings are 1. A workload that crashed is 2 and not 1: continuous integration is to tell a
-    regression from a run that broke down.
+    Findings are 1. A workload that crashed is 2, so that CI can distinguish a regression from a broken run.
     """
     run = recording.meta.run
     if run is not None and run.status == "interrupted":

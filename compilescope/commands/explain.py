@@ -1,4 +1,4 @@
-"""``compilescope explain``: what a word of a report, a rule, or a graph break of torch's registry means."""
+"""``compilescope explain``: the meaning of a word of a report, a rule, or a graph break of torch's registry."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _SITE: Final = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 
 @click.command(cls=Command, short_help="Explain any word of a report, a rule such as CS203, or a graph break of torch.")
 @click.argument("code", nargs=-1)
-@click.option("--rules", is_flag=True, help="Print every rule as markdown; CODE is left out.")
-@click.option("--fields", is_flag=True, help="Print every field of a recording as markdown; CODE is left out.")
+@click.option("--rules", is_flag=True, help="Print every rule as Markdown, without a CODE.")
+@click.option("--fields", is_flag=True, help="Print every field of a recording as Markdown, without a CODE.")
 def explain(code: tuple[str, ...], *, rules: bool, fields: bool) -> None:
     """Explain CODE: any word that a report prints (zero_one, never_reached, free), a rule (CS203), or a graph break
     of torch (GB0170). Without CODE, list them all.
@@ -55,7 +55,7 @@ def explanation(code: str) -> str:
     """Return what ``code`` means, in every sense that it has.
 
     Raises:
-        UsageError: it is no word of ours.
+        UsageError: it is not a known word.
     """
     if _BREAK.fullmatch(code):
         return break_text(code.upper())
@@ -65,7 +65,7 @@ def explanation(code: str) -> str:
     if kinds := kind_family(code):
         parts.append(f"{folded(code)} (family of causes)\n\n{_wrapped(', '.join(kinds), start='Kinds:         ')}")
     if not parts:
-        near = guess(code, _everything()) or " `compilescope explain` lists all that it knows."
+        near = guess(code, _everything()) or " `compilescope explain` lists everything it can explain."
         msg = f"{code!r} is not a word of a report, a rule, or a graph-break id such as GB0170.{near}"
         raise UsageError(msg)
     return "\n\n".join(parts)
@@ -81,7 +81,7 @@ def index() -> str:
     for word in WORDS:
         families[word.family].append(word.shown or word.name)
     parts = (
-        "`compilescope explain WORD` tells what a word of a report means, and what helps.",
+        "`compilescope explain WORD` says what a word of a report means, and what helps.",
         "\n".join(("kind of cause", *kinds)),
         *(f"{family}\n{_wrapped(', '.join(names), start='  ')}" for family, names in families.items()),
         "\n".join(("rule", *(f"  {rule.code}  {rule.name}" for rule in RULES.values()))),
@@ -103,8 +103,8 @@ def _word_text(word: Word) -> str:
 
 
 def _rule_text(rule: Rule) -> str:
-    limit = f"the budget's {rule.limit}" if rule.limit else "nothing: it always holds"
-    accepted = "yes" if rule.acceptable else "no: what was not seen, or differs between machines, cannot be accepted"
+    limit = f"the budget's {rule.limit}" if rule.limit else "nothing: it always applies"
+    accepted = "yes" if rule.acceptable else "no: unrecorded or machine-dependent results cannot be accepted"
     lines = (
         f"{rule.code} ({rule.name})",
         "",
@@ -131,7 +131,7 @@ def _kind_text(kind: Kind) -> str:
 
 
 def _wrapped(text: str, start: str = "") -> str:
-    """Fold ``text`` for a terminal, with later lines under the first one's text; words are never split."""
+    """Wrap ``text`` for a terminal, with later lines under the text of the first; never split a word."""
     return textwrap.fill(
         text,
         width=_WIDTH,
@@ -143,15 +143,15 @@ def _wrapped(text: str, start: str = "") -> str:
 
 
 def break_text(identity: str) -> str:
-    """Return what the registry of the installed torch says of a graph break.
+    """Return what the registry of the installed torch says about a graph break.
 
     Raises:
-        UsageError: it has none of that id, or cannot be read.
+        UsageError: it has no break with that id, or cannot be read.
     """
     registry = break_registry()
     history = registry.get(identity)
     if not history:
-        near = guess(identity, registry) or f" It knows {len(registry)} others."
+        near = guess(identity, registry) or f" It has {len(registry)} others."
         msg = f"The installed torch has no graph break {identity} in its registry.{near}"
         raise UsageError(msg)
     entry = _readable(history)
@@ -167,11 +167,11 @@ def break_registry() -> dict[str, list[dict[str, Any]]]:
     """Read the registry that ships inside torch's wheel; torch itself is not imported.
 
     Raises:
-        UsageError: there is no torch, or its wheel has no registry that can be read.
+        UsageError: torch is not installed, or its wheel has no readable registry.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
-        msg = "Graph breaks are explained from the registry inside torch, and torch is not installed."
+        msg = "The explanations of graph breaks come with torch, and torch is not installed."
         raise UsageError(msg)
     path = Path(spec.submodule_search_locations[0]) / "_dynamo" / "graph_break_registry.json"
     try:
@@ -183,7 +183,7 @@ def break_registry() -> dict[str, list[dict[str, Any]]]:
 
 
 def _readable(history: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the newest version of an entry whose explanation is prose: some hold a fragment of code instead."""
+    """Return the newest version of an entry that is explained in prose: some hold a code fragment instead."""
     return next((entry for entry in history if _is_prose(entry["Explanation"])), history[0])
 
 

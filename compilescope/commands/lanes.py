@@ -1,4 +1,4 @@
-"""``compilescope lanes``: tests that no lane of continuous integration selects."""
+"""``compilescope lanes``: lists tests that no CI lane selects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What the command line asks for; each field is an option of its name."""
+    """The command line's options, each under its name."""
 
     pytest_args: tuple[str, ...]
     lanes: tuple[str, ...]
@@ -53,27 +53,27 @@ class _Request:
     metavar="FILE",
     help="Read the lanes from a workflow of GitHub Actions, or a pipeline of GitLab CI or Buildkite; repeatable.",
 )
-@click.option("--allow-skipped", is_flag=True, help="What is skipped on this machine is listed, and no failure.")
+@click.option("--allow-skipped", is_flag=True, help="List tests that are skipped on this machine without failing.")
 @click.option("-v", "--verbose", is_flag=True, help="List every test, and every case of its parameters.")
 @click.pass_context
 def lanes(context: click.Context, /, **options: object) -> None:
-    """List the tests that none of the lanes selects: they are silently never run.
+    """List tests that no lane selects: they silently never run.
 
-    Lanes come from -m and --ci, or from `lanes` in [tool.compilescope]. A lane is a mark expression,
-    or a command with its own paths, -m, -k and options. Pytest itself collects and selects; nothing
-    is run. What is run by hand alone is a lane too: -m slow.
+    Lanes come from -m, --lane and --ci, or from `lanes` in [tool.compilescope]. A lane is a mark
+    expression, or a command with its own paths, -m, -k and options. Pytest itself collects and
+    selects; no test is run. Tests that you run only by hand are a lane too: -m slow.
 
-    Of a CI file, each command that calls pytest is a lane, for every combination of a matrix. No
-    command of it is executed; conditions (if, rules) are taken as met. A value that the file does
-    not hold makes a lane that could not be read, and so does a script or a tox that calls pytest.
+    In a CI file, each command that calls pytest is a lane, for every combination of a matrix. No
+    command of the file is executed; conditions (if, rules) count as true. A value that the file does
+    not contain makes a lane that could not be read, and so does a script or a tox that calls pytest.
 
     All tests are those that pytest collects with PYTEST_ARGS before -k, -m, --deselect, the
-    project's addopts or a conftest takes any away. Files of tests that are not even collected
-    (--ignore, collect_ignore, a module that skips itself) are listed as files.
+    project's addopts or a conftest removes any. Test files that are not even collected (--ignore,
+    collect_ignore, a module that skips itself) are listed as files.
 
-    A test that every lane that selects it skips runs nowhere. Conditions of skipif hold on this
-    machine, and may not where a lane runs: say --allow-skipped where that is so. What a condition
-    that fails or a skip inside of a test would do is not known, and not claimed.
+    A test runs nowhere if every lane that selects it skips it. Conditions of skipif are evaluated on
+    this machine; if the lanes run elsewhere, give --allow-skipped. The effect of a condition that
+    raises, or of a skip inside a test, is unknown and not reported.
 
     \b
     compilescope lanes --ci .github/workflows/test.yml --ci .buildkite/pipeline.yml
@@ -82,8 +82,8 @@ def lanes(context: click.Context, /, **options: object) -> None:
 
     \b
     Exit codes: 0  every test is in some lane, and every lane selects some test
-                1  tests that no lane selects, or that all that select them skip; a lane
-                   that selects none; files of tests that no lane collects
+                1  tests that no lane selects, or that every lane that selects them skips;
+                   a lane that selects none; test files that no lane collects
                 2  wrong usage, pytest cannot collect, or a lane could not be read
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
     request = _Request(**options)  # type: ignore[arg-type]  # click gives each option its declared type
@@ -107,5 +107,5 @@ def _audit(request: _Request, folder: Path) -> Audit:
 
 
 def _typed(lane: str, arguments: tuple[str, ...], folder: Path) -> list[Lane]:
-    """Return the lanes of a mark expression, or of a command, which says by itself where its tests are."""
+    """Return the lanes of a mark expression, or of a command, which itself says where its tests are."""
     return typed_lanes(lane, folder) if is_command(lane) else [marked(lane, arguments, folder)]

@@ -1,4 +1,4 @@
-"""The options of ``check`` that set limits, and the budget that comes of them and of the settings."""
+"""The options of ``check`` that set limits, and the budget that they and the settings make."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
-# Each option bears the name of its field in Budget.
+# Each option has the name of its field in Budget.
 _OPTIONS: Final = (
     click.option("--max-compiles", type=int, metavar="N", help="Compilations of each target."),
     click.option("--max-recompiles", type=int, metavar="N", help="Recompiles of each target."),
@@ -27,7 +27,7 @@ _OPTIONS: Final = (
         "max_recompiles_by_kind",
         multiple=True,
         metavar="KIND=N",
-        help="Recompiles of each target for one kind of cause; they are then counted here alone.",
+        help="Recompiles of each target for one kind of cause, which then count only here.",
     ),
     click.option(
         "--no-shape-recompile/--shape-recompile",
@@ -36,7 +36,7 @@ _OPTIONS: Final = (
     ),
     click.option("--max-graph-breaks", type=int, metavar="N", help="Graph-break sites."),
     click.option("--max-own-graph-breaks", type=int, metavar="N", help="Graph-break sites in the paths of --own."),
-    click.option("--own", multiple=True, metavar="PATH", help="A folder, file or pattern that is the project's own."),
+    click.option("--own", multiple=True, metavar="PATH", help="A folder, file or pattern of the project's own code."),
     click.option(
         "--allow-fallback",
         "allow_fallbacks",
@@ -48,10 +48,12 @@ _OPTIONS: Final = (
         "--allow-uncompiled", multiple=True, metavar="PATTERN", help="Targets that need not be compiled themselves."
     ),
     click.option("--allow-unknown/--no-allow-unknown", default=None, help="Allow recompiles of unknown cause."),
-    click.option("--min-operators", type=int, metavar="N", help="Operators that the graphs must hold."),
+    click.option("--min-operators", type=int, metavar="N", help="Operators that the graphs must contain."),
     click.option("--max-guards", type=int, metavar="N", help="Guards of one compilation."),
     click.option("--max-seconds", "max_compile_seconds", type=float, metavar="S", help="Time of all compilations."),
-    click.option("--max-relative-l2", type=float, metavar="X", help="Distance from eager at any point, with --parity."),
+    click.option(
+        "--max-relative-l2", type=float, metavar="X", help="Relative L2 difference from eager; needs --parity."
+    ),
 )
 
 
@@ -63,10 +65,10 @@ def limit_options(command: _Command) -> _Command:
 
 
 def budget_from(options: Mapping[str, Any], settings: Budget) -> Budget:
-    """Return the budget of the settings, with what the command line gives in its place.
+    """Return the budget of the settings, overridden by the command line.
 
     Raises:
-        UsageError: a limit cannot be read, or could never find anything.
+        UsageError: a limit cannot be read, or can never report anything.
     """
     given = {field.name: options.get(field.name) for field in fields(Budget)}
     given["max_recompiles_by_kind"] = _by_kind(options["max_recompiles_by_kind"])

@@ -33,25 +33,25 @@ MODEL_OPTIONS: Final[tuple[Callable[..., Any], ...]] = (
         "--compile",
         "compile_",
         metavar="whole|blocks|NAME",
-        help="What of a model is compiled: all, the blocks that it repeats, or the modules of a class or name.",
+        help="What to compile of a model: all of it, its repeated blocks, or the modules of a class or name.",
     ),
     click.option("--dynamic/--static", default=None, help="Compile a model with dynamic=True or False."),
     click.option("--fullgraph", is_flag=True, default=None, help="Compile a model with fullgraph=True."),
     click.option("--backend", metavar="NAME", help="Backend that compiles a model; torch's default if left out."),
-    click.option("--dtype", metavar="DTYPE", help="Of a model's parameters, such as bf16."),
-    click.option("--train", is_flag=True, default=None, help="Leave a model in training mode, with gradients."),
+    click.option("--dtype", metavar="DTYPE", help="Dtype of a model's parameters, such as bf16."),
+    click.option("--train", is_flag=True, default=None, help="Keep a model in training mode, with gradients."),
     click.option(
         "--write-workload",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Write what is asked of a model as a workload, a Python file for the repository.",
+        help="Write these model options as a workload, a Python file for the repository.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """What is asked of a model; None or empty where an option was not given."""
+    """The model options; None or empty for an option that was not given."""
 
     input_: tuple[str, ...]
     config_: tuple[str, ...]
@@ -78,10 +78,10 @@ OF_MODELS: Final = (
 
 
 def model_options(request: ModelRequest) -> ModelOptions | None:
-    """Return what was said of a model; None where nothing was."""
+    """Return the model options; None if none was given."""
     if all(getattr(request, name) in (None, ()) for name in OF_MODELS):
         return None
-    # A process that only reads recordings must not load torch.
+    # A process that only reads recordings must not import torch.
     from compilescope.workloads.model.compiling import Compile  # noqa: PLC0415
     from compilescope.workloads.model.declare_model import ModelOptions  # noqa: PLC0415
     from compilescope.workloads.model.target import Construction  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Where reports go: which format to which file, and what to say when one cannot be written."""
+"""Where reports go: which format to which file, and the error when one cannot be written."""
 
 from __future__ import annotations
 
@@ -39,17 +39,16 @@ class Route:
 def plan_routes(
     formats: Iterable[str], output: str | None, saved: Path | None, *, inputs: Mapping[Path, str] = NOTHING
 ) -> tuple[Route, ...]:
-    """Read ``FORMAT`` and ``FORMAT:FILE``, and check all places before anything is run.
+    """Read ``FORMAT`` and ``FORMAT:FILE``, and check all places before anything runs.
 
     Args:
         formats: as given; a file named ``-`` is stdout.
-        output: the file for the one format that names none.
+        output: the file for the one format without one.
         saved: where the recording goes.
-        inputs: files that must not be written over, each with what it is: "the baseline".
+        inputs: files that must not be overwritten, each with its role: "the baseline".
 
     Raises:
-        UsageError: a format is unknown, two would share a place, one would be written over an input, or a place
-            cannot be written.
+        UsageError: a format is unknown, two share a place, one would overwrite an input, or a place cannot be written.
     """
     routes: list[Route] = []
     for text in formats:
@@ -63,7 +62,7 @@ def plan_routes(
         chosen = file if colon else output
         routes.append(Route(name, None if chosen in {None, "-"} else Path(chosen or "")))
     if output is not None and all(":" in text for text in formats):
-        msg = "-o names a file for a format that has none, and every --format has one already."
+        msg = "-o gives a file to the --format that has none, and every --format has one already."
         raise UsageError(msg)
     _keep_apart([route.path for route in routes] + ([] if saved is None else [saved]), inputs)
     for route in routes:
@@ -78,7 +77,7 @@ def plan_routes(
 
 
 def _keep_apart(places: Sequence[Path | None], inputs: Mapping[Path, str]) -> None:
-    """Check that no place, however it is spelt, is another one or an input; None is stdout.
+    """Check that no two places are the same file, nor a place an input, however they are spelt; None is stdout.
 
     Raises:
         UsageError: one is.
@@ -90,12 +89,12 @@ def _keep_apart(places: Sequence[Path | None], inputs: Mapping[Path, str]) -> No
             msg = f"{place or 'stdout'} is {role}: give the report another file."
             raise UsageError(msg)
         if any(is_same(real[number], other) for other in real[:number]):
-            msg = f"Two things would go to {place or 'stdout'}: give each a file, as --format FORMAT:FILE."
+            msg = f"Two outputs would go to {place or 'stdout'}: give each a file, as --format FORMAT:FILE."
             raise UsageError(msg)
 
 
 def check_writable(place: Path) -> None:
-    """Check that ``place`` can be written: a long run must not end in a report that has nowhere to go.
+    """Check that ``place`` can be written, so that a long run does not end with a report that has nowhere to go.
 
     Raises:
         UsageError: it cannot.
@@ -106,13 +105,13 @@ def check_writable(place: Path) -> None:
 
 
 def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None, verbose: bool) -> list[str]:
-    """Save and render ``recording`` everywhere it is wanted.
+    """Save and render ``recording`` to every place.
 
     Returns:
-        A sentence for each place that failed; the others were served all the same.
+        A sentence for each place that failed; the others are written all the same.
 
     Raises:
-        BrokenPipeError: whoever reads stdout has had enough.
+        BrokenPipeError: the reader of stdout closed it.
     """
     failures: list[str] = []
     if saved is not None:
@@ -120,7 +119,7 @@ def deliver(recording: Recording, routes: Iterable[Route], *, saved: Path | None
             save(recording, saved)
         except CompilescopeError as error:
             failures.append(str(error))
-    # stdout comes last, as whoever reads it may have had enough of it.
+    # stdout comes last, as its reader may have closed it.
     for route in sorted(routes, key=lambda route: route.path is None):
         try:
             _deliver_one(recording, route, verbose=verbose)
@@ -138,7 +137,7 @@ def _deliver_one(recording: Recording, route: Route, *, verbose: bool) -> None:
 
 
 def _terminal_width() -> int | None:
-    """Return the columns of the terminal that stdout is, within what reads well; None where it is none."""
+    """Return the columns of the terminal, within what reads well; None if stdout is not a terminal."""
     if not is_terminal(sys.stdout):
         return None
     return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)

@@ -1,4 +1,4 @@
-"""What commands print: results on stdout, whose loss is an error; remarks on stderr, whose loss nobody can hear of."""
+"""What commands print: results on stdout, whose loss is an error; remarks on stderr, whose loss cannot be reported."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def show(text: str, *, color: bool | None = None) -> None:
 
     Args:
         text: with its final newline.
-        color: whether escape sequences in it are meant; None lets the terminal decide.
+        color: whether to keep its escape sequences; None lets the terminal decide.
 
     Raises:
-        CompilescopeError: stdout is closed, full, or of an encoding that lacks something in it.
-        BrokenPipeError: whoever reads it has had enough.
+        CompilescopeError: stdout is closed or full, or its encoding cannot write the text.
+        BrokenPipeError: the reader closed it.
     """
     if is_closed(sys.stdout):
         msg = "stdout is closed."
@@ -69,7 +69,7 @@ def tell(text: str) -> None:
 
 
 def discard(stream: TextIO | None) -> None:
-    """Drop what ``stream`` holds and whatever comes: Python would complain again when it flushes at its end."""
+    """Drop what ``stream`` holds and all that follows: Python would complain again when it flushes at exit."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError):
@@ -84,7 +84,7 @@ def is_closed(stream: TextIO | None) -> bool:
 
 
 def is_one_place() -> bool:
-    """Whether stdout and stderr are read as one: on a terminal, or in one file or pipe."""
+    """Whether stdout and stderr go to the same terminal, file or pipe."""
     if is_terminal(sys.stdout) and is_terminal(sys.stderr):
         return True
     try:

@@ -14,15 +14,15 @@ from compilescope.config import load_config, working_folder
 from compilescope.workloads.signals import signals_seen
 
 _HELP = f"""Run SOURCE and report what torch.compile did: every recompile with its cause, every graph
-break, every call that ran eager.
+break, every call that ran eagerly.
 
 {ABOUT_SOURCE}
 \b
 Exit codes: 0  reported
             2  wrong usage, the workload crashed or ended with a failure, nothing was
-               compiled, or none of the targets was
+               compiled, or none of the targets was compiled
           130  interrupted by Ctrl-C; what was recorded until then is reported and saved
-          143  the same by SIGTERM, as when CI runs out of time
+          143  the same for SIGTERM, as when a CI job times out
 """
 
 

@@ -1,4 +1,4 @@
-"""What ``report`` and ``check`` share: their options, and the way from SOURCE to a recording."""
+"""What ``report`` and ``check`` share: their options, and turning SOURCE into a recording."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ ABOUT_SOURCE: Final = """SOURCE is one of
   -m package.module    the same, as python -m does
   workloads.py         a file that uses compilescope.workload: its workloads are swept
   file.py:name         one workload or function of a file
-  package.module:name  the same of a module (package.module for all its workloads)
+  package.module:name  the same for a module (package.module: all its workloads)
   recording.json       a recording written by --save
 
 The report goes to stdout; progress, warnings and a one-line summary go to stderr. What the program
 prints through sys.stdout goes to stderr too. What its subprocesses and C libraries write to file
-descriptor 1 does not: give the report a file (-o) where that matters. Compilations inside
-subprocesses are not seen.
+descriptor 1 does not: give the report a file (-o) where that matters. Compilations inside subprocesses are not
+recorded.
 """
 """For the help of a command that takes SOURCE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request(ModelRequest):
-    """What ``report`` and ``check`` are both asked; None or empty where an option was not given."""
+    """The options that ``report`` and ``check`` share; None or empty for an option that was not given."""
 
     module: str | None
     source: str
@@ -89,27 +89,27 @@ _OPTIONS: Final = (
     ),
     click.argument("source", required=False, default=""),
     click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]"),
-    click.option("--sweep", multiple=True, metavar="AXIS=V1,V2", help="Values for one axis in place of its own."),
+    click.option("--sweep", multiple=True, metavar="AXIS=V1,V2", help="Override the values of one axis."),
     click.option("--order", metavar="ORDER", help="grid, one_at_a_time or random, each also with +return_to_start."),
     click.option("--seed", type=int, help="Seed of --order random."),
-    click.option("--target", multiple=True, metavar="PATTERN", help="Qualified names that are meant to be compiled."),
+    click.option("--target", multiple=True, metavar="PATTERN", help="Qualified names of code that should be compiled."),
     click.option(
         "--format", "formats", multiple=True, metavar="FMT[:FILE]", help=f"{listing(FORMATS, last='or')}; repeatable."
     ),
-    click.option("-o", "--output", metavar="FILE", help="File for the format that names none; - is stdout."),
+    click.option("-o", "--output", metavar="FILE", help="Output file for a --format given without one; - is stdout."),
     click.option(
-        "--save", "save_to", type=click.Path(path_type=Path), metavar="FILE", help="Keep the recording as JSON."
+        "--save", "save_to", type=click.Path(path_type=Path), metavar="FILE", help="Save the recording as JSON."
     ),
-    click.option("--parity/--no-parity", default=None, help="Call every point a second time, eagerly, and compare."),
+    click.option("--parity/--no-parity", default=None, help="Run every point again eagerly and compare the results."),
     click.option(
-        "--device", metavar="DEVICE", help="Handed to the workload's factory; meta needs no weights and no GPU."
+        "--device", metavar="DEVICE", help="Device passed to the workload's factory; meta needs no weights and no GPU."
     ),
     click.option(
         "--set", "set_", multiple=True, metavar="NAME=VALUE", help="Value for another parameter of the factory."
     ),
     *MODEL_OPTIONS,
     click.option(
-        "--count-runs/--no-count-runs", default=None, help="Compare calls with graph runs to see eager calls."
+        "--count-runs/--no-count-runs", default=None, help="Compare calls with graph runs to detect eager calls."
     ),
     click.option("-v", "--verbose", is_flag=True, help="Show everything instead of one screen."),
     click.option("-q", "--quiet", is_flag=True, help="No progress and no summary on stderr."),
@@ -124,25 +124,25 @@ def source_options(command: _Command) -> _Command:
 
 
 def source_of(request: Request) -> tuple[Source, Request]:
-    """Return what the command line names, and the request with what is left for the program.
+    """Return the source that the command line names, and the request with the program's own arguments.
 
     Raises:
         UsageError: it names nothing.
-        WorkloadError: there is no such thing.
+        WorkloadError: the source does not exist.
     """
     if request.module is None:
         if not request.source:
             msg = "Give a SOURCE (a model, a script, a workload, a recording), or -m MODULE."
             raise UsageError(msg)
         return locate(request.source), request
-    # After -m every other word is the program's.
+    # After -m every other word belongs to the program.
     left = (request.source, *request.script_args) if request.source else request.script_args
     named = dataclasses.replace(request, source=f"-m {request.module}", script_args=left)
     return locate_module(request.module), named
 
 
 def files_of(source: Source) -> dict[Path, str]:
-    """Return the files that are read for ``source``, each with what it is, so that nothing is written over them."""
+    """Return the files that ``source`` reads, each with its role, so that nothing overwrites them."""
     if isinstance(source, RecordingSource):
         return {source.path: "the recording that is read"}
     if isinstance(source, ScriptSource):
@@ -161,17 +161,17 @@ def obtain(
     over: Callable[[], None],
     target_is_for_reading: bool = False,
 ) -> Recording:
-    """Return the recording of ``source``: read it, or run what makes it.
+    """Return the recording of ``source``: read it, or run the source.
 
     Args:
         source: what the user named.
         request: the command line.
-        config: the settings behind it.
-        over: is called when the program has ended: what was recorded is still to be explained.
-        target_is_for_reading: whether ``--target`` means something to a recording that is merely read.
+        config: the settings, which the command line overrides.
+        over: called when the program has ended, before the recording is explained.
+        target_is_for_reading: whether ``--target`` applies to a recording that is only read.
 
     Raises:
-        CompilescopeError: an option does not go with the source, or it can be neither read nor run.
+        CompilescopeError: an option does not fit the source, or the source can be neither read nor run.
     """
     if isinstance(source, RecordingSource):
         _refuse(
@@ -180,7 +180,7 @@ def obtain(
             also=("count_runs",) if target_is_for_reading else ("target", "count_runs"),
         )
         return load(source.path)
-    # A process that only reads recordings must not load torch.
+    # A process that only reads recordings must not import torch.
     from compilescope.workloads import session  # noqa: PLC0415
     from compilescope.workloads.progress import show  # noqa: PLC0415
 
@@ -213,14 +213,14 @@ def obtain(
 
 
 def _reads_text_beside(request: Request, config: Config) -> bool:
-    """Whether the text report, which repeats the warnings, will stand where they would be read."""
+    """Whether the text report, which repeats the warnings, goes to the same place as they do."""
     bare = "text" in (request.formats or config.format) and request.output in (None, "-")
     return (bare or "text:-" in request.formats) and is_one_place()
 
 
 @contextlib.contextmanager
 def _program_contained() -> Iterator[None]:
-    """Let what runs end in any way that it likes, and come back to where and how we were."""
+    """Let the program end in any way, then restore our streams, folder and signals."""
     with folder_kept(), streams_kept(), hard_exits_seen():
         yield
 
@@ -234,7 +234,7 @@ def _order(request: Request, config: Config) -> Order:
 
 
 def _refuse(request: Request, why: str, *, also: tuple[str, ...] = (), keep: tuple[str, ...] = ()) -> None:
-    """Refuse options that would do nothing: silence would let the user believe that they did.
+    """Refuse options that would do nothing: a silently ignored option misleads the user.
 
     Raises:
         UsageError: one of them was given.
@@ -251,7 +251,7 @@ def _values(sweep: tuple[str, ...]) -> dict[str, list[str]]:
     """Read ``AXIS=V1,V2``.
 
     Raises:
-        UsageError: an item has no equals sign, no value, or names an axis again.
+        UsageError: an item has no equals sign, no value, or repeats an axis.
     """
     read = {axis: [part.strip() for part in text.split(",")] for axis, text in read_pairs("--sweep", sweep).items()}
     for axis, values in read.items():
@@ -262,7 +262,7 @@ def _values(sweep: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def _arguments(request: Request) -> dict[str, str]:
-    """Return what the factory is given: ``--set`` and ``--device``."""
+    """Return the arguments of the factory: ``--set`` and ``--device``."""
     given = request.set_ if request.device is None else (*request.set_, f"device={request.device}")
     return read_pairs("--set", given)
 
@@ -271,7 +271,7 @@ def read_pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
     """Read what an option gives as ``NAME=VALUE``.
 
     Raises:
-        UsageError: an item has no name, no equals sign, no value, or names something again.
+        UsageError: an item has no name, no equals sign, no value, or repeats a name.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -287,9 +287,9 @@ def read_pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def say(recording: Recording, request: Request, routes: tuple[Route, ...]) -> None:
-    """Say on stderr what nobody may miss, whatever became of stdout: what is wrong, and the counts.
+    """Print on stderr what nobody may miss, whatever happens to stdout: what is wrong, and the counts.
 
-    Whoever has the text before them, on the screen or in the same log, reads it there.
+    If the text report is on the same screen or in the same log, it says so already.
     """
     run = recording.meta.run
     is_read = any(route.path is None and route.format == "text" for route in routes) and is_one_place()

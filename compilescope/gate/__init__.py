@@ -1,1 +1,1 @@
-"""Holds a run to limits: budgets and baselines. Pure functions of recordings; no torch, no pytest."""
+"""Checks a run against limits: budgets and baselines. Pure functions of recordings; no torch, no pytest."""

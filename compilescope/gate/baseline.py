@@ -1,8 +1,8 @@
 """The baseline: findings that a project has accepted, committed to its repository.
 
-A JSON file, one finding a line, sorted, keyed by torch's minor version, with no line numbers, absolute
-paths or times: it changes only when what is found changes. What is found in a test carries its name.
-Each finding has a count, so that one more of the same is new. The last line of each version is always the
+A JSON file, one finding a line, sorted, keyed by torch's minor version, without line numbers, absolute paths or times:
+it changes only when the findings change. A finding made in a test carries the test's name.
+Each finding has a count: one more of the same is new. The last line of each version is always the
 same, so that every other line ends in a comma and two branches that add findings merge line by line
 (``merge=union`` in ``.gitattributes`` does it).
 """
@@ -33,7 +33,7 @@ FORMAT: Final = 1
 
 DEFAULT_NAME: Final = "compilescope-baseline.json"
 _END: Final = "~"
-"""The key of the last line of each version; it sorts behind every rule."""
+"""The key of the last line of each version; it sorts after every rule."""
 _MINOR: Final = re.compile(r"(\d+\.\d+)")
 _KEYS: Final = ("format", "torch")
 _TEST: Final = "[test "
@@ -53,7 +53,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An entry of the baseline of which less was found than it accepts."""
+    """A baseline entry that accepts more than was found."""
 
     entry: str
     accepted: int
@@ -66,7 +66,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Findings held against a baseline.
+    """Findings compared with a baseline.
 
     Attributes:
         new: not accepted, or more of the same than is accepted.
@@ -86,7 +86,7 @@ def torch_minor(version: str) -> str:
 
 
 def nearest_version(baseline: Baseline, minor: str) -> str | None:
-    """Return the version that findings under ``minor`` are best compared with: the newest older one, or the oldest.
+    """Return the version to compare findings under ``minor`` with: the newest older one, or else the oldest.
 
     None where the baseline holds ``minor`` itself, or no version.
     """
@@ -98,19 +98,19 @@ def nearest_version(baseline: Baseline, minor: str) -> str | None:
 
 
 def of_test(finding: Finding, test: str) -> Finding:
-    """Return a finding with the name of the test that it was made in, which its entry then carries."""
+    """Return a finding with the name of its test, which its baseline entry then carries."""
     if finding.key is None or finding.key.startswith(_TEST):
         return finding
     return msgspec.structs.replace(finding, key=f"{_TEST}{' '.join(test.split())}{_OF_TEST}{finding.key}")
 
 
 def is_of_test(entry: str) -> bool:
-    """Whether an entry accepts something of one test."""
+    """Whether an entry belongs to a test."""
     return entry.partition(" ")[2].startswith(_TEST) and _OF_TEST in entry
 
 
 def of_programs(accepted: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the entries that are of no test."""
+    """Return the entries that do not belong to a test."""
     return {entry: count for entry, count in accepted.items() if not is_of_test(entry)}
 
 
@@ -147,11 +147,11 @@ def update(
 
     Args:
         baseline: the old one.
-        findings: all of a run; those that nobody may accept are left out.
+        findings: all of a run; those that cannot be accepted are left out.
         minor: the run's minor version of torch.
         new_only: keep entries that were not found, or found less often.
-        before: the baseline when the run began, where that was another. What others changed since then stays, as
-            this run cannot tell of it.
+        before: the baseline when the run began, if it differs. What others changed since then stays: this run knows
+            nothing about it.
     """
     found: Counter[str] = Counter()
     for finding in findings:
@@ -173,7 +173,7 @@ def read(path: Path) -> Baseline:
     """Read the baseline at ``path``.
 
     Raises:
-        UsageError: there is no such file, or it is not of the form that :func:`write` gives it.
+        UsageError: the file does not exist, or does not have the form that :func:`write` gives it.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")  # editors on Windows begin a file with a byte order mark
@@ -181,28 +181,28 @@ def read(path: Path) -> Baseline:
         msg = f"The baseline {path} cannot be read: {error.strerror or error}."
         raise UsageError(msg) from None
     except UnicodeDecodeError:
-        msg = f"The baseline {path} is no UTF-8 text."
+        msg = f"The baseline {path} is not UTF-8 text."
         raise UsageError(msg) from None
     try:
         return _checked(json.loads(text, object_pairs_hook=_without_twins), path)
     except RecursionError:
-        msg = f"The baseline {path} is no valid JSON: it is nested too deeply."
+        msg = f"The baseline {path} is not valid JSON: it is nested too deeply."
         raise UsageError(msg) from None
     except ValueError as error:
-        msg = f"The baseline {path} is no valid JSON, or was cut short: {error}."
+        msg = f"The baseline {path} is not valid JSON, or was cut short: {error}."
         raise UsageError(msg) from None
 
 
 def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object; of two lines for one finding, as a merge may leave them, it cannot be told which one holds.
+    """Build an object; refuse two lines for one finding, as a merge may leave them: either may be the right one.
 
     Raises:
-        ValueError: a key comes twice with two values.
+        ValueError: a key appears twice with different values.
     """
     built: dict[str, Any] = {}
     for key, value in pairs:
         if key in built and built[key] != value:
-            msg = f"{key!r} comes twice, as {built[key]!r} and {value!r}; keep one of the lines"
+            msg = f"{key!r} appears twice, as {built[key]!r} and {value!r}; keep one of the lines"
             raise ValueError(msg)
         built[key] = value
     return built
@@ -210,7 +210,7 @@ def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _checked(data: object, path: Path) -> Baseline:
     if not isinstance(data, dict) or not isinstance(data.get("torch"), dict) or "format" not in data:
-        msg = f"{path} is no baseline of compilescope: it has no keys {listing(_KEYS)}."
+        msg = f"{path} is not a compilescope baseline: it has no keys {listing(_KEYS)}."
         raise UsageError(msg)
     if data["format"] != FORMAT:
         msg = f"The baseline {path} has format {data['format']!r}; this version reads format {FORMAT}."
@@ -235,7 +235,7 @@ def _entries(minor: str, entries: object, path: Path) -> dict[str, int]:
             msg = f"Unknown entry {entry!r} {where}: an entry is a rule and what it found.{guess(code, RULES)}"
             raise UsageError(msg)
         if not RULES[code].acceptable:
-            msg = f"The entry {entry!r} {where} accepts what nobody can accept: {RULES[code].name}."
+            msg = f"The entry {entry!r} {where} accepts a finding that cannot be accepted: {RULES[code].name}."
             raise UsageError(msg)
         if not _is_text(entry):
             msg = f"The entry {entry!r} {where} is not UTF-8 text."
@@ -256,12 +256,12 @@ def _is_text(entry: str) -> bool:
 
 
 def rewrite(path: Path, change: Callable[[Baseline], Baseline]) -> Baseline:
-    """Write what ``change`` makes of the baseline at ``path`` as it is now, and return it.
+    """Apply ``change`` to the baseline at ``path`` as it is now, write the result and return it.
 
-    Between reading and writing nobody else who calls this can write; a file that does not exist is an empty one.
+    No other caller of this function can write in between; a missing file counts as empty.
 
     Raises:
-        UsageError: the file has become something else than a baseline.
+        UsageError: the file is not a baseline any more.
         RecordingError: the place cannot be written.
     """
     with locked(path):
@@ -274,7 +274,7 @@ def write(baseline: Baseline, path: Path) -> None:
     """Write ``baseline`` to ``path``, whole or not at all.
 
     Raises:
-        RecordingError: the place cannot be written, or an entry is of a file whose name is no text.
+        RecordingError: the place cannot be written, or an entry names a file whose name is not text.
     """
     for entries in baseline.torch.values():
         for entry in entries:
@@ -285,7 +285,7 @@ def write(baseline: Baseline, path: Path) -> None:
 
 
 def to_text(baseline: Baseline) -> str:
-    """Return the file: the same text for the same findings, in whatever order they were found."""
+    """Return the file's text: the same for the same findings, in any order."""
     versions = [_version(minor, baseline.torch[minor]) for minor in sorted(baseline.torch, key=_number)]
     body = ",\n".join(versions)
     return (

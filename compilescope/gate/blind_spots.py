@@ -1,6 +1,6 @@
-"""What must hold before any limit means something: the run ended well, and what the budget speaks of was seen.
+"""What must hold before any limit means something: the run ended well, and the budget's targets were recorded.
 
-Every function here fails closed: what was not looked at is a finding, never silence.
+Every function here fails closed: what was not checked is a finding, never silence.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _SEEN_NOT: Final[Mapping[TargetStatus, tuple[Rule, str]]] = {
     "never_reached": (rules.NEVER_REACHED, "was never reached"),
     "inlined": (rules.INLINED, "has no graph of its own: it was inlined into"),
-    "cached": (rules.CACHED, "was served by an entry that was compiled before the recording began"),
+    "cached": (rules.CACHED, "was served by a cache entry compiled before the recording began"),
     "skipped": (rules.SKIPPED, "was skipped by Dynamo and ran eagerly"),
-    "compiled": (rules.NEVER_REACHED, "is said to be compiled, and no compilation of it was recorded"),
+    "compiled": (rules.NEVER_REACHED, "is reported as compiled, but no compilation of it was recorded"),
 }
 
 
@@ -44,7 +44,7 @@ def run_findings(recording: Recording) -> Iterator[Finding]:
             yield finding(rules.SWEEP_CUT, f"The sweep of {sweep.workload} is incomplete: it ended after {ran}.")
         for axis, values in sweep.axes.items():
             visited = {repr(point.values.get(axis)) for point in sweep.points}
-            for value in (one for one in values if sweep.points and repr(one) not in visited):
+            for value in (candidate for candidate in values if sweep.points and repr(candidate) not in visited):
                 yield finding(rules.SWEEP_CUT, f"The sweep of {sweep.workload} never ran {axis}={value}.")
         for point in sweep.points:
             if point.status != "ok":
@@ -54,10 +54,10 @@ def run_findings(recording: Recording) -> Iterator[Finding]:
 
 
 def vacuous_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
-    """Yield what was meant to be compiled and was not."""
+    """Yield what should have been compiled and was not."""
     if not scope.recording.compiled:
-        attempts = [one for one in scope.recording.compilations if one.outcome != "empty"]
-        error = next((one.error for one in attempts if one.error is not None), None)
+        attempts = [compilation for compilation in scope.recording.compilations if compilation.outcome != "empty"]
+        error = next((compilation.error for compilation in attempts if compilation.error is not None), None)
         tried = f"{count(len(attempts), 'attempt')} made no graph" if attempts else "no frame was seen"
         why = f" First error: {error.type}: {gist(error.message)}" if error else ""
         yield finding(rules.NOTHING_COMPILED, f"Nothing was compiled: {tried}.{why}")
@@ -65,19 +65,19 @@ def vacuous_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
         yield from _idle_sweeps(scope.recording)
     for name in scope.unknown:
         if not _allowed(name, budget):
-            message = f"The budget's target {name} is none of the recording's, and no code of that name was compiled"
-            yield finding(rules.UNKNOWN_TARGET, f"{message}; {scope.instead()}.")
+            message = f"The budget's target {name} is not a target of the recording, and no code of that name"
+            yield finding(rules.UNKNOWN_TARGET, f"{message} was compiled; {scope.instead()}.")
     for target in scope.targets:
         if (target.status != "compiled" or target.compiles < 1) and not _allowed(target.selector, budget):
             yield _vacuous(target, scope)
         elif (held := scope.recorded(target)) < target.compiles:
             said = f"{count(target.compiles, 'compilation')} of target {target.selector}, and holds {held}"
-            yield finding(rules.NOT_A_NUMBER, f"The recording tells of {said}.")
+            yield finding(rules.NOT_A_NUMBER, f"The recording reports {said}.")
 
 
 def _idle_sweeps(recording: Recording) -> Iterator[Finding]:
     """Yield the sweeps in which nothing was compiled though others compiled something."""
-    points = [one.point for one in recording.compiled if one.point is not None]
+    points = [compilation.point for compilation in recording.compiled if compilation.point is not None]
     for sweep in recording.sweeps:
         if sweep.points and not any(point.values in points for point in sweep.points):
             yield finding(rules.NOTHING_COMPILED, f"Nothing was compiled in the sweep of {sweep.workload}.")
@@ -92,23 +92,23 @@ def _vacuous(target: Target, scope: Scope) -> Finding:
     if target.status == "inlined":
         into = "another frame" if target.inlined_into is None else scope.name(target.inlined_into)
         said = f"{said} {into}"
-    code = next((scope.codes[one] for one in target.codes if one in scope.codes), None)
+    code = next((scope.codes[identity] for identity in target.codes if identity in scope.codes), None)
     return finding(rule, f"Target {target.selector} {said}; {scope.instead()}.", code=code)
 
 
 def blind_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
-    """Yield what the budget limits and the recording does not tell."""
+    """Yield what the budget limits and the recording does not hold."""
     recording = scope.recording
     if not recording.meta.counts_runs and "*" not in budget.allow_fallbacks:
-        yield finding(rules.RUNS_NOT_COUNTED, "Runs were not counted, so eager calls were not looked at.")
+        yield finding(rules.RUNS_NOT_COUNTED, "Calls were not counted, so eager calls could not be detected.")
     if budget.no_shape_recompile and recording.sweeps and all(len(sweep.points) < 2 for sweep in recording.sweeps):  # noqa: PLR2004 (one point varies nothing)
-        message = "Shape-driven recompiles are forbidden, and no sweep has more than a single point."
+        message = "Shape-driven recompiles are forbidden, but no sweep has more than one point."
         yield finding(rules.NOT_VARIED, message)
     if budget.max_own_graph_breaks is not None and recording.compilations:
         files = {code.file for code in recording.code_objects} | {site.file for site in recording.graph_breaks}
         if not any(budget.is_own(file) for file in files):
             paths = ", ".join(budget.own)
-            message = f"No code that Dynamo saw lies in {paths}, so nothing is known of graph breaks there"
+            message = f"Dynamo saw no code in {paths}, so nothing is known about graph breaks there"
             yield finding(rules.OWN_UNSEEN, f"{message}; {scope.instead()}.")
     yield from _uncounted(scope, budget)
 
@@ -116,8 +116,8 @@ def blind_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
 def _uncounted(scope: Scope, budget: Budget) -> Iterator[Finding]:
     compiled = scope.compilations()
     for limit, what, missing in (
-        (budget.min_operators, "Operators", sum(one.operators is None for one in compiled)),
-        (budget.max_guards, "Guards", sum(one.guards is None for one in compiled)),
+        (budget.min_operators, "Operators", sum(compilation.operators is None for compilation in compiled)),
+        (budget.max_guards, "Guards", sum(compilation.guards is None for compilation in compiled)),
     ):
         if limit is not None and missing:
             yield finding(rules.NOT_COUNTED, f"{what} were not counted for {count(missing, 'compilation')}.")
@@ -130,21 +130,21 @@ def _uncounted(scope: Scope, budget: Budget) -> Iterator[Finding]:
 
 
 def number_findings(recording: Recording) -> Iterator[Finding]:
-    """Yield the numbers that cannot be."""
+    """Yield impossible numbers."""
     for what, value in (*_counts(recording), *_measures(recording)):
         if value is not None and not (math.isfinite(value) and value >= 0):
             yield finding(rules.NOT_A_NUMBER, f"{what} is {value}.")
     for site in recording.graph_breaks:
         if site.events < 1:
             yield finding(
-                rules.NOT_A_NUMBER, f"The graph break at {site.file}:{site.line} was met {site.events} times."
+                rules.NOT_A_NUMBER, f"The graph break at {site.file}:{site.line} was hit {site.events} times."
             )
 
 
 def _counts(recording: Recording) -> Iterator[tuple[str, float | None]]:
-    for one in recording.compilations:
-        yield f"The number of guards of compilation {one.id}", one.guards
-        yield f"The number of operators of compilation {one.id}", one.operators
+    for compilation in recording.compilations:
+        yield f"The number of guards of compilation {compilation.id}", compilation.guards
+        yield f"The number of operators of compilation {compilation.id}", compilation.operators
     for fallback in recording.fallbacks:
         yield f"The number of eager calls of {fallback.code}", fallback.calls
     for target in recording.targets:
@@ -153,8 +153,8 @@ def _counts(recording: Recording) -> Iterator[tuple[str, float | None]]:
 
 
 def _measures(recording: Recording) -> Iterator[tuple[str, float | None]]:
-    for one in recording.compilations:
-        yield f"The time of compilation {one.id}", one.seconds
+    for compilation in recording.compilations:
+        yield f"The time of compilation {compilation.id}", compilation.seconds
     for sweep in recording.sweeps:
         for place, point in enumerate(sweep.points, start=1):
             at = f"at point {place} of {sweep.workload}"

@@ -20,22 +20,21 @@ if TYPE_CHECKING:
 class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """What a run may do. ``None`` sets no limit.
 
-    Whatever the limits, a run is held to have been seen: that it ended well, compiled something, compiled
-    every target, met no recompile limit, ran nothing eagerly, and left no recompile unexplained. What may
-    be otherwise must be allowed by name.
+    Whatever the limits, a run must end well, compile something, compile every target, hit no recompile limit, run
+    nothing eagerly, and leave no recompile unexplained. Exceptions must be allowed by name.
 
     Attributes:
-        targets: selectors, as the recording's targets have them, or patterns over qualified names; empty
-            for all targets of the recording, or all code objects where it has none.
-        max_compiles: of each target; its resume functions are counted apart, each held to the same limit.
-        max_recompiles: of each target, resume functions apart likewise.
-        max_recompiles_by_kind: a limit for a kind of cause. A recompile all of whose kinds are named here
-            is counted here alone; any other is counted by ``max_recompiles`` too.
+        targets: selectors of the recording's targets, or patterns over qualified names; empty for all targets of the
+            recording, or all code objects if it has no targets.
+        max_compiles: of each target; its resume functions are counted separately, each with the same limit.
+        max_recompiles: of each target, resume functions separately too.
+        max_recompiles_by_kind: a limit for a kind of cause. A recompile whose kinds are all named here counts only
+            here; any other counts toward ``max_recompiles`` too.
         no_shape_recompile: forbids recompiles that general shapes would have avoided.
         max_graph_breaks: sites, over the whole recording.
         max_own_graph_breaks: sites in files that ``own`` matches.
         own: folders, files or patterns, as the report shows them: ``src/pkg``.
-        allow_fallbacks: kinds of fallback, or names of code, that may run eagerly; ``*`` allows all.
+        allow_fallbacks: kinds of fallback, or names of code objects, that may run eagerly; ``*`` allows all.
         allow_uncompiled: targets that need not be compiled themselves.
         allow_unknown: allows recompiles with a cause of kind ``unknown`` or ``guard_error``.
         min_operators: calls captured by the graphs; the largest graph of each code object counts.
@@ -44,7 +43,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         max_relative_l2: the distance of each point of a sweep from eager; needs ``--parity``.
 
     Raises:
-        UsageError: a limit is negative or no number, a kind is unknown, or one option needs another.
+        UsageError: a limit is negative or not a number, a kind is unknown, or an option lacks another that it needs.
     """
 
     targets: tuple[str, ...] = ()
@@ -64,7 +63,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     max_relative_l2: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could never find anything."""
+        """Refuse limits that can never report anything."""
         for name, limit in (*self._limits(), *self.max_recompiles_by_kind.items()):
             if limit is not None and not (math.isfinite(limit) and limit >= 0):
                 msg = f"The limit {name} must be 0 or more, not {limit}."
@@ -84,7 +83,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
             yield name.replace("_", "-"), getattr(self, name)
 
     def is_own(self, file: str) -> bool:
-        """Whether ``file`` is the project's own."""
+        """Whether ``file`` is the project's own code."""
         places = [place.removeprefix("./").rstrip("/") for place in self.own]
         return any(
             (place == "." and not file.startswith("/"))

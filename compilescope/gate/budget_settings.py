@@ -22,7 +22,7 @@ def read_budget(table: Mapping[str, object]) -> Budget:
     """Return the budget that a table of settings describes.
 
     Raises:
-        UsageError: a key is unknown, a value is of the wrong type, or the budget could never find anything.
+        UsageError: a key is unknown, a value has the wrong type, or the budget can never report anything.
     """
     for key in table:
         if key not in KEYS:

@@ -1,4 +1,4 @@
-"""Holds eager fallbacks, recompile limits and failed compilations against what a budget allows by name."""
+"""Checks eager fallbacks, recompile limits and failed compilations against what a budget allows by name."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LIMIT: Final = "recompile_limit"
 _SHOWN_AS: Final[Mapping[str, str]] = MappingProxyType(
     {"backend_error": "backend_error", "user_exception": "user_exception"}
 )
-"""The fallback that an error which Dynamo swallowed shows as; any other shows as a skipped frame."""
+"""The kind of fallback for each error that Dynamo suppresses; any other is a skipped frame."""
 
 
 def eager_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
-    """Yield what ran eagerly, or might have, and is not allowed to."""
+    """Yield what ran eagerly, or may have, and is not allowed to."""
     yield from _limits(scope, budget)
     for fallback in scope.recording.fallbacks:
         if fallback.kind != _LIMIT and not _allowed(fallback.kind, fallback.code, scope, budget):
@@ -40,8 +40,10 @@ def _allowed(kind: str, code: str, scope: Scope, budget: Budget) -> bool:
 
 
 def _limits(scope: Scope, budget: Budget) -> Iterator[Finding]:
-    eager = {one.code: one for one in scope.recording.fallbacks if one.kind == _LIMIT}
-    limits = {one.code: one.limit for one in scope.recording.compilations if met_limit(one)}
+    eager = {fallback.code: fallback for fallback in scope.recording.fallbacks if fallback.kind == _LIMIT}
+    limits = {
+        compilation.code: compilation.limit for compilation in scope.recording.compilations if met_limit(compilation)
+    }
     for code in dict.fromkeys((*limits, *eager)):
         if _allowed(_LIMIT, code, scope, budget):
             continue
@@ -49,7 +51,7 @@ def _limits(scope: Scope, budget: Budget) -> Iterator[Finding]:
         of = "" if limit is None else f" of {limit}"
         calls = eager[code].calls if code in eager else None
         ran = "eager calls were not counted" if calls is None else f"{count(calls, 'call')} ran eagerly"
-        message = f"{scope.name(code)} met the recompile limit{of}; {ran}"
+        message = f"{scope.name(code)} hit the recompile limit{of}; {ran}"
         yield finding(rules.RECOMPILE_LIMIT, message, key=scope.key(code), code=scope.codes.get(code))
 
 
@@ -61,16 +63,16 @@ def _fallback(fallback: Fallback, scope: Scope) -> Finding:
 
 
 def _failed(scope: Scope, budget: Budget) -> Iterator[Finding]:
-    told = {(one.code, one.kind) for one in scope.recording.fallbacks}
+    reported = {(fallback.code, fallback.kind) for fallback in scope.recording.fallbacks}
     found: dict[tuple[str, str], list[Compilation]] = {}
-    for one in scope.recording.compilations:
-        # A compiled one is no failure; an empty one had nothing to compile; a limit was told above.
-        if one.outcome in ("compiled", "empty") or met_limit(one):
+    for compilation in scope.recording.compilations:
+        # A compiled attempt did not fail; an empty one had nothing to compile; a limit is reported above.
+        if compilation.outcome in ("compiled", "empty") or met_limit(compilation):
             continue
-        kind = "skipped_frame" if one.error is None else one.error.kind
+        kind = "skipped_frame" if compilation.error is None else compilation.error.kind
         shown = _SHOWN_AS.get(kind, "skipped_frame")
-        if (one.code, shown) not in told and not _allowed(kind, one.code, scope, budget):
-            found.setdefault((one.code, kind), []).append(one)
+        if (compilation.code, shown) not in reported and not _allowed(kind, compilation.code, scope, budget):
+            found.setdefault((compilation.code, kind), []).append(compilation)
     for (code, kind), attempts in found.items():
         error = attempts[0].error
         why = "Dynamo gave no reason" if error is None else f"{error.type}: {gist(error.message)}"

@@ -1,4 +1,4 @@
-"""Makes findings: where they point to, and what a baseline knows them by."""
+"""Makes findings: where they point, and their key in a baseline."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def finding(  # noqa: PLR0913 (what a finding is made of; all but two by keyword
     """Return a finding of ``rule``.
 
     Args:
-        rule: what finds.
+        rule: the rule that reports it.
         message: one sentence or phrase.
-        key: what a baseline knows it by; needed only where the rule's findings may be accepted.
-        code: the code object that it speaks of.
-        where: the line to point to; without one, the code object's first.
-        amount: how many of the same it stands for.
+        key: its key in a baseline; needed only if the rule's findings may be accepted.
+        code: the code object that it is about.
+        where: the line to point to; the code object's first line by default.
+        amount: how many equal findings it stands for.
     """
     file, line = (where.file, where.line) if where is not None else (None, None)
     if file is None and code is not None:

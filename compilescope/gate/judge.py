@@ -1,4 +1,4 @@
-"""The judgement of a run by a project's limits. Knows neither pytest nor torch."""
+"""Judges a run by a project's limits. Knows neither pytest nor torch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def judge(recording: Recording, budget: Budget) -> tuple[Finding, ...]:
-    """Return what ``budget`` holds against ``recording``: first what was not seen, then what is over a limit.
+    """Return the findings of ``budget`` in ``recording``: first what was not recorded, then what exceeds a limit.
 
-    An empty answer means that the run was seen whole and kept every limit.
+    No findings mean that the run was recorded completely and stayed within every limit.
     """
     scope = Scope(recording, budget.targets)
     return (

@@ -1,4 +1,4 @@
-"""The project's own folders as the files of a recording are spelt: relative to where it was made, or absolute."""
+"""The project's own folders, spelt like the files of a recording: relative to where it was made, or absolute."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PATTERN = frozenset("*?[")
 
 
 def spelt_as_recorded(places: Iterable[str], home: Path) -> tuple[str, ...]:
-    """Return folders, files and patterns as :meth:`compilescope.gate.budget.Budget.is_own` compares them.
+    """Return folders, files and patterns the way :meth:`compilescope.gate.budget.Budget.is_own` compares them.
 
     ``./src/../pkg`` and the absolute path of ``pkg`` are ``pkg``. A folder above ``home`` holds ``home`` too, whose
     files are recorded relative to it. Patterns are left as they are.

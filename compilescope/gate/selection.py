@@ -1,4 +1,4 @@
-"""What a budget speaks of: which compilations belong to which target."""
+"""What a budget applies to: which compilations belong to which target."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from compilescope.record import CodeObject, Compilation, Recording, Target
 
 _NAMED = 5
-"""Code objects that a finding names before it says how many more there are."""
+"""Most code objects that a finding names; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one limit is held against: a target's own compilations, or those of one resume function.
+    """What one limit applies to: a target's own compilations, or those of one resume function.
 
     Attributes:
-        name: how findings call it.
-        key: how a baseline calls it.
+        name: its name in findings.
+        key: its name in a baseline.
         code: where it is, or None.
         compilations: the compiled ones, oldest first.
     """
@@ -35,7 +35,7 @@ class Group:
 
 
 class Scope:
-    """A recording as a budget looks at it.
+    """A recording as a budget sees it.
 
     Args:
         recording: what is judged.
@@ -46,9 +46,9 @@ class Scope:
         self.recording = recording
         self.codes: Mapping[str, CodeObject] = {code.id: code for code in recording.code_objects}
         known = {target.selector for target in recording.targets}
-        # A function and a pattern of the same name are one target if the same became of both.
+        # A function and a pattern of the same name are one target if both have the same outcome.
         self.targets: tuple[Target, ...] = tuple(
-            dict.fromkeys(one for one in recording.targets if not wanted or one.selector in wanted)
+            dict.fromkeys(target for target in recording.targets if not wanted or target.selector in wanted)
         )
         patterns = [name for name in wanted if name not in known]
         by_pattern = {pattern: self._by_pattern(pattern) for pattern in patterns}
@@ -56,16 +56,16 @@ class Scope:
         self.groups: tuple[Group, ...] = tuple(self._groups(by_pattern, whole=not wanted and not recording.targets))
 
     def compilations(self) -> tuple[Compilation, ...]:
-        """Return the compiled ones that the budget speaks of, each once, oldest first."""
-        meant = {id(one) for group in self.groups for one in group.compilations}
-        return tuple(one for one in self.recording.compiled if id(one) in meant)
+        """Return the compilations that the budget applies to, each once, oldest first."""
+        meant = {id(compilation) for group in self.groups for compilation in group.compilations}
+        return tuple(compilation for compilation in self.recording.compiled if id(compilation) in meant)
 
     def recorded(self, target: Target) -> int:
         """Return how many compilations of a target's code objects the recording holds."""
-        return sum(one.code in target.codes for one in self.recording.compiled)
+        return sum(compilation.code in target.codes for compilation in self.recording.compiled)
 
     def name(self, code: str) -> str:
-        """Return what to call a code object."""
+        """Return a code object's name in findings."""
         found = self.codes.get(code)
         if found is None:
             return code
@@ -73,9 +73,13 @@ class Scope:
         return display_name(found) if resumed is None else f"{display_name(resumed)}, resumed at line {found.line},"
 
     def instead(self) -> str:
-        """Say what was compiled, for a finding about something that was not."""
-        names = [self.name(one.code) for one in self.recording.compiled if self._parent(one.code) is None]
-        return f"compiled were {listed(names, shown=_NAMED)}" if names else "nothing was compiled"
+        """Say what was compiled, for a finding about a target that was not."""
+        names = [
+            self.name(compilation.code)
+            for compilation in self.recording.compiled
+            if self._parent(compilation.code) is None
+        ]
+        return f"these were compiled: {listed(names, shown=_NAMED)}" if names else "nothing was compiled"
 
     def _groups(self, by_pattern: Mapping[str, Sequence[Compilation]], *, whole: bool) -> Iterable[Group]:
         if whole:
@@ -87,30 +91,30 @@ class Scope:
             yield from self._of_target(pattern, found)
 
     def _of_target(self, label: str, found: Sequence[Compilation]) -> Iterable[Group]:
-        own = tuple(one for one in found if self._parent(one.code) is None)
+        own = tuple(compilation for compilation in found if self._parent(compilation.code) is None)
         code = self.codes.get(own[0].code) if own else None
-        # Two files may have a class of one name: what is accepted of one excuses nothing of the other.
+        # Two files may have classes of the same name: accepting a finding in one must not excuse the other.
         key = label if code is None else f"{stable_file(code.file)}:{label}"
         yield Group(name=label, key=key, code=code, compilations=own)
-        yield from self._by_code([one for one in found if self._parent(one.code) is not None])
+        yield from self._by_code([compilation for compilation in found if self._parent(compilation.code) is not None])
 
     def _by_code(self, found: Iterable[Compilation]) -> Iterable[Group]:
         by_code: dict[str, list[Compilation]] = {}
-        for one in found:
-            by_code.setdefault(one.code, []).append(one)
+        for compilation in found:
+            by_code.setdefault(compilation.code, []).append(compilation)
         for code, members in by_code.items():
             known = self.codes.get(code)
             yield Group(name=self.name(code), key=self.key(code), code=known, compilations=tuple(members))
 
     def key(self, code: str) -> str:
-        """Return how a baseline calls a code object: no line number, no absolute path."""
+        """Return a code object's name in a baseline: no line number, no absolute path."""
         known = self.codes.get(code)
         if known is None:
             return code
         resumed = self._root(known)
         if resumed is None:
             return f"{stable_file(known.file)}:{known.qualname}"
-        # The name of a resume function holds the line after which it goes on.
+        # The name of a resume function contains the line after which it resumes.
         return f"resume function of {stable_file(resumed.file)}:{resumed.qualname}"
 
     def _root(self, code: CodeObject) -> CodeObject | None:
@@ -129,27 +133,31 @@ class Scope:
         return None if known is None else known.resumes
 
     def _of(self, target: Target) -> tuple[Compilation, ...]:
-        mine = [one for one in self.recording.compiled if one.code in target.codes]
+        mine = [compilation for compilation in self.recording.compiled if compilation.code in target.codes]
         if len(mine) == target.compiles + target.resumed:
             return tuple(mine)
-        # A wrapper that many classes share (a decorator's inner function): take the runs for this class alone.
-        owned = [one for one in mine if one.owner is None or matches(target.selector, _names_of_owner(one.owner))]
+        # A wrapper that many classes share (a decorator's inner function): take only the runs for this class.
+        owned = [
+            compilation
+            for compilation in mine
+            if compilation.owner is None or matches(target.selector, _names_of_owner(compilation.owner))
+        ]
         return tuple(owned or mine)
 
     def _by_pattern(self, pattern: str) -> list[Compilation]:
-        return [one for one in self.recording.compiled if self._is_meant(pattern, one)]
+        return [compilation for compilation in self.recording.compiled if self._is_meant(pattern, compilation)]
 
-    def _is_meant(self, pattern: str, one: Compilation) -> bool:
-        code = self.codes.get(one.code)
+    def _is_meant(self, pattern: str, compilation: Compilation) -> bool:
+        code = self.codes.get(compilation.code)
         if code is None:
-            return matches(pattern, (one.code,))
+            return matches(pattern, (compilation.code,))
         code = self._root(code) or code
         names = [code.qualname, f"{code.file}:{code.qualname}"]
-        return matches(pattern, names + (_names_of_owner(one.owner) if one.owner else []))
+        return matches(pattern, names + (_names_of_owner(compilation.owner) if compilation.owner else []))
 
 
 def matches(pattern: str, names: Iterable[str]) -> bool:
-    """Whether one of ``names`` is what the pattern means: the whole of it, or what follows a dot."""
+    """Whether the pattern matches one of ``names``: the whole name, or the part after a dot."""
     return any(fnmatchcase(name, form) for name in names for form in (pattern, f"*.{pattern}"))
 
 
@@ -158,5 +166,5 @@ def _names_of_owner(owner: str) -> list[str]:
 
 
 def stable_file(file: str) -> str:
-    """Return a file name that is the same on every machine: one outside the project goes by its last part."""
+    """Return a file name that is the same on every machine: outside the project, only its last part."""
     return file.rpartition("/")[2] if file.startswith("/") else file

@@ -1,1 +1,1 @@
-"""The lane audit: tests that are collected, and that no lane of continuous integration selects."""
+"""The lane audit: finds collected tests that no CI lane selects."""

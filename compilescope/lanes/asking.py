@@ -1,4 +1,4 @@
-"""Asks pytest itself what a lane collects and selects."""
+"""Asks pytest what a lane collects and selects."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 _COLLECTOR: Final = "compilescope.lanes.collector"
 _FILE, _BASE = "--compilescope-lanes-file", "--compilescope-lanes-base"
 _FINE: Final = (0, 5)
-"""Pytest's exit codes where it collected without an error; 5 is where nothing was left to run."""
+"""Pytest's exit codes for a collection without errors; 5 means that nothing is left to run."""
 _TOLD: Final = 25
 """Last lines of pytest's output that an error quotes."""
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What pytest said of one lane.
+    """What pytest collected for one lane.
 
     Attributes:
-        collected: every test that it came across with its marks, in pytest's order, before any was deselected.
+        collected: every collected test with its marks, in pytest's order, before any is deselected.
         selected: the tests that are left to run.
         skipped: those of them whose marks skip them on this machine, each with the reason.
-        ignored: files of tests that it passed over.
+        ignored: test files that it skipped.
         skipping: files that skip themselves while they are imported, each with the reason.
     """
 
@@ -45,10 +45,10 @@ class Told(msgspec.Struct, frozen=True):
 def ask(lane: Lane, base: Path) -> Told:
     """Let pytest collect for one lane. Nothing is run.
 
-    Every lane has a process of its own: its conftests may look at every option and variable.
+    Every lane has its own process: its conftests may read any option and variable.
 
     Args:
-        lane: what pytest is given.
+        lane: the lane.
         base: the folder that the names of tests and files are relative to.
 
     Raises:
@@ -58,7 +58,7 @@ def ask(lane: Lane, base: Path) -> Told:
         file = Path(folder) / "collected.json"
         ended = _run(lane, file, base)
         if ended.returncode not in _FINE or not file.exists():
-            # Wrong usage is told on stderr, errors of collection at the end of stdout.
+            # Pytest prints usage errors on stderr, and collection errors at the end of stdout.
             lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()[-_TOLD:]
             said = "\n".join(lines) or "It said nothing."
             msg = f"pytest could not collect (exit code {ended.returncode}):\n{said}"
@@ -81,10 +81,10 @@ def _run(lane: Lane, file: Path, base: Path) -> subprocess.CompletedProcess[str]
 
 
 def _environment(lane: Lane) -> dict[str, str]:
-    """Return the variables of a lane's process.
+    """Return the environment of a lane's process.
 
-    Sets have one order in all lanes, so that tests whose parameters come from one have one name in all; and a
-    lane's own PYTHONPATH must not keep pytest from finding the collector.
+    Sets have the same order in all lanes, so that tests parametrized from a set have the same names; and a lane's own
+    PYTHONPATH must not hide the collector from pytest.
     """
     variables = {"PYTHONHASHSEED": "0", **os.environ, **lane.environment}
     paths = [places.get("PYTHONPATH") for places in (lane.environment, os.environ)]

@@ -1,4 +1,4 @@
-"""Compares what the lanes select with all tests that there are."""
+"""Compares what the lanes select with all tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _AT_ONCE: Final = min(4, os.cpu_count() or 1)
-"""Runs of pytest at a time: each may import torch, and memory ends before cores do."""
+"""Most parallel runs of pytest: each may import torch, and memory runs out before cores do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Selection:
     Attributes:
         lane: the lane.
         selected: the tests that are left to run.
-        skipped: those of them that it skips on this machine, each with the reason.
+        skipped: those that it skips on this machine, each with the reason.
     """
 
     lane: Lane
@@ -36,14 +36,14 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the lanes leave over.
+    """The result of an audit.
 
     Attributes:
         collected: every test with its marks, in pytest's order, whatever deselects it.
         lanes: what each lane selects.
-        unread: the lanes of which that is not known.
-        ignored: files of tests that every lane passes over.
-        skipping: files of tests that skip themselves on this machine, each with the reason.
+        unread: the lanes whose selection is not known.
+        ignored: test files that every lane ignores.
+        skipping: test files that skip themselves on this machine, each with the reason.
     """
 
     collected: Mapping[str, tuple[str, ...]]
@@ -60,14 +60,14 @@ class Audit:
 
     @property
     def skipped(self) -> Mapping[str, str]:
-        """The tests that every lane that selects them skips on this machine, each with the reason."""
+        """The selected tests that every selecting lane skips on this machine, each with the reason."""
         run = frozenset[str]().union(*(one.selected - one.skipped.keys() for one in self.lanes))
         skipped = {test: why for one in self.lanes for test, why in one.skipped.items()}
         return {test: skipped[test] for test in self.collected if test in skipped and test not in run}
 
     @property
     def empty(self) -> tuple[Lane, ...]:
-        """The lanes that select no test at all: a misspelt mark, most likely."""
+        """The lanes that select no tests: probably a misspelt mark."""
         return tuple(one.lane for one in self.lanes if not one.selected)
 
 
@@ -76,8 +76,8 @@ def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path, unread:
 
     Args:
         lanes: the lanes.
-        arguments: what pytest is given to collect all tests, such as their folder.
-        folder: where it does so.
+        arguments: pytest's arguments to collect all tests, such as their folder.
+        folder: where it collects them.
         unread: lanes that could not be read.
 
     Raises:
@@ -85,14 +85,14 @@ def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path, unread:
     """
     everything = ask(Lane("all tests", tuple(arguments), folder), folder)
     if not (everything.collected or everything.ignored or everything.skipping):
-        msg = f"{' '.join(('pytest', *arguments))} collects no test at all, so no lane could miss one."
+        msg = f"{' '.join(('pytest', *arguments))} collects no tests, so no lane can miss one."
         raise UsageError(msg)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         answers = list(pool.map(lambda lane: _ask(lane, folder), lanes))
-    told = [one for one in answers if isinstance(one, Told)]
-    # Where nobody says what all tests are, those of a lane outside pytest's usual folders are among them.
-    known = [everything] if arguments else [everything, *told]
-    seen = {test.partition("::")[0] for one in (everything, *told) for test in one.collected}
+    answered = [one for one in answers if isinstance(one, Told)]
+    # Without arguments, "all tests" includes those that a lane collects outside pytest's usual folders.
+    known = [everything] if arguments else [everything, *answered]
+    seen = {test.partition("::")[0] for one in (everything, *answered) for test in one.collected}
     skipping = {file: why for one in known for file, why in one.skipping.items() if file not in seen}
     ignored = dict.fromkeys(file for one in known for file in one.ignored if file not in seen | skipping.keys())
     return Audit(

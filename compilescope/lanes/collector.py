@@ -1,4 +1,4 @@
-"""A pytest plugin for one collection: writes which tests there are, and which are left. Load it with ``-p``.
+"""A pytest plugin for one collection: writes all tests, and the selected ones. Load it with ``-p``.
 
 Every test is noted when it is collected, before anything can deselect it: ``-k``, ``-m`` and
 ``--deselect``, on the command line or in ``addopts``, and conftests act later.
@@ -25,7 +25,7 @@ BASE: Final = "--compilescope-lanes-base"
 
 
 class _Sight:
-    """Notes what pytest comes across while it collects.
+    """Notes what pytest collects.
 
     Args:
         config: of this run of pytest.
@@ -41,7 +41,7 @@ class _Sight:
     def name(self, item: pytest.Item) -> str:
         """Name a test by its file.
 
-        Lanes may have other roots, by which pytest itself would name one test in several ways.
+        Lanes may have different root folders, and pytest would name one test in several ways.
         """
         file, part = os.path.relpath(item.path, self._base), item.nodeid.partition("::")[2]
         return f"{file}::{part}" if part else file
@@ -52,7 +52,7 @@ class _Sight:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_ignore_collect(self, collection_path: Path) -> Generator[None, bool | None, bool | None]:
-        """Note the files of tests that are passed over."""
+        """Note ignored test files."""
         ignores = yield
         if ignores:
             hidden = hidden_tests(collection_path, self._config.getini("python_files"))
@@ -60,7 +60,7 @@ class _Sight:
         return ignores
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note a module that skips itself: its tests are never seen."""
+        """Note a module that skips itself: its tests are never collected."""
         if report.skipped:
             file = os.path.relpath(self._config.rootpath / report.nodeid.partition("::")[0], self._base)
             said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -71,14 +71,14 @@ _SIGHT: Final = pytest.StashKey[_Sight]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the file's name, and what names are relative to."""
+    """Add the options for the output file and the base folder."""
     parser.addoption(FILE, dest="compilescope_lanes_file", help="write the collected tests to this file")
     parser.addoption(BASE, dest="compilescope_lanes_base", help="name files relative to this folder")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
-    """Keep plugins that work from the first moment, such as coverage, from doing so."""
+    """Disable plugins that start early, such as coverage."""
     quieten(early_config.known_args_namespace)
     return (yield)
 
@@ -91,17 +91,17 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to look."""
+    """Start noting."""
     config.stash[_SIGHT] = sight = _Sight(config, config.getoption("compilescope_lanes_base"))
     config.pluginmanager.register(sight)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write the tests with their marks, those that are left or skipped, and the files that were not seen."""
+    """Write the tests with their marks, the selected and skipped ones, and the files that were not collected."""
     config = session.config
     sight = config.stash[_SIGHT]
-    told = {
+    collection = {
         "collected": {
             name: sorted({mark.name for mark in item.iter_markers()}) for name, item in sight.collected.items()
         },
@@ -110,4 +110,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         "ignored": sight.ignored,
         "skipping": sight.skipping,
     }
-    Path(config.getoption("compilescope_lanes_file")).write_text(json.dumps(told), encoding="utf-8")
+    Path(config.getoption("compilescope_lanes_file")).write_text(json.dumps(collection), encoding="utf-8")

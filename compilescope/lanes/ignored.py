@@ -1,4 +1,4 @@
-"""The files of tests in what pytest passes over when it collects."""
+"""The test files in paths that pytest ignores when it collects."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _NEVER: Final = ("__pycache__", "*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}")
-"""Folders that pytest enters in no project that does not say so. They hold copies, and nobody misses their tests."""
+"""Folders that pytest does not enter by default. They hold copies, and nobody misses their tests."""
 _ENVIRONMENT: Final = ("pyvenv.cfg", os.path.join("conda-meta", "history"))  # noqa: PTH118 (a name in a folder, no path)
-"""What marks a folder as an environment of Python, which pytest does not enter either."""
+"""Files that mark a folder as a Python environment, which pytest does not enter either."""
 
 
 def hidden_tests(path: Path, patterns: Sequence[str]) -> Iterator[Path]:
-    """Yield the files of tests that ``path`` is or holds.
+    """Yield the test files that ``path`` is or contains.
 
     Args:
-        path: a file or folder that pytest passes over.
+        path: a file or folder that pytest ignores.
         patterns: the project's ``python_files``.
     """
     for file in [path] if path.is_file() else _walk(path):
@@ -49,5 +49,5 @@ def _is_entered(folder: Path) -> bool:
 
 
 def _matches(file: Path, pattern: str) -> bool:
-    """Whether a file's name is one of a test, as pytest reads a pattern: with a slash, it is one of the whole path."""
+    """Whether a file is a test file, as pytest reads a pattern: one with a slash matches the whole path."""
     return fnmatch(str(file), f"*/{pattern}") if "/" in pattern else fnmatch(file.name, pattern)

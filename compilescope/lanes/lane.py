@@ -1,4 +1,4 @@
-"""What a lane is: one run of pytest in continuous integration."""
+"""A lane: one run of pytest in CI."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Lane:
     """One run of pytest.
 
     Attributes:
-        name: what it is called in the report: its mark expression or its command.
-        arguments: what pytest is given.
+        name: its name in the report: its mark expression or its command.
+        arguments: of pytest.
         folder: where it runs.
-        environment: variables that are set for it, on top of those of this process.
-        source: where in a file of continuous integration it stands; empty for one that was typed for the audit.
+        environment: variables that are set for it, in addition to those of this process.
+        source: its place in a CI file; empty for a lane that the user typed.
     """
 
     name: str
@@ -40,9 +40,9 @@ class Unread:
     """A lane that could not be read.
 
     Attributes:
-        name: what it is called in the report.
+        name: its name in the report.
         why: the reason, a clause.
-        source: where in a file of continuous integration it stands.
+        source: its place in a CI file.
     """
 
     name: str
@@ -67,5 +67,5 @@ def marked(expression: str, arguments: tuple[str, ...], folder: Path) -> Lane:
         arguments: further arguments of pytest, such as the folder of the tests.
         folder: where pytest runs.
     """
-    # The last -m is the one that counts: the project's own in addopts is not this lane's.
+    # The last -m counts: it overrides the project's own in addopts.
     return Lane(repr(expression), (*arguments, "-m", expression), folder)

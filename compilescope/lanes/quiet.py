@@ -1,4 +1,4 @@
-"""What a collection must not do although a lane asks for it: write files, start workers, look at earlier runs."""
+"""What a collection must not do even if a lane asks for it: write files, start workers, read earlier runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _QUIET: Final[Mapping[str, object]] = MappingProxyType(
         "log_file": None,
         "pastebin": None,
         "basetemp": None,
-        # What failed last is known on a developer's machine, and not where lanes run.
+        # A developer's machine knows what failed last, and the machine of a lane does not.
         "lf": False,
         "failedfirst": False,
         "newfirst": False,
@@ -40,11 +40,11 @@ _QUIET: Final[Mapping[str, object]] = MappingProxyType(
         "compilescope_update_baseline": False,
     }
 )
-"""Options by the name under which pytest keeps them, each with the value that does nothing."""
+"""Options by pytest's internal name, each with the value that does nothing."""
 
 
 def quieten(options: Namespace) -> None:
-    """Give every option that would leave something behind the value that does nothing.
+    """Set every option with side effects to the value that does nothing.
 
     Args:
         options: as pytest has read them from the command line, ``addopts`` and ``PYTEST_ADDOPTS``.

@@ -1,4 +1,4 @@
-"""Makes lanes of the calls of pytest in a shell script."""
+"""Makes lanes from the calls of pytest in a shell script."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _Lane = TypeVar("_Lane", Lane, Unread)
 _COMMAND: Final = re.compile(r"(?:^|[\s/;&|('\"])py\.?test(?=$|[\s;&|)'\"])")
 _OF_THE_MACHINE: Final = frozenset({"PATH", "HOME", "TMPDIR", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME", "PWD"})
-"""Variables that say where things are on the machine of a lane."""
+"""Variables that hold paths of the machine that runs a lane."""
 _WIDTH: Final = 160
-"""How much of a command is shown."""
+"""How many characters of a command are shown."""
 _ADDOPTS: Final = "PYTEST_ADDOPTS"
 
 
@@ -39,8 +39,8 @@ class Script:
     Attributes:
         text: the script.
         folder: where it begins.
-        variables: those that are set for it; None is one whose value is not known.
-        source: where it stands, for the report; empty for one that the user typed.
+        variables: those that are set for it; None if the value is not known.
+        source: its place, for the report; empty for one that the user typed.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Script:
 
 
 def is_command(text: str) -> bool:
-    """Whether a text calls pytest, and is no mark expression."""
+    """Whether a text calls pytest, and is not a mark expression."""
     return _COMMAND.search(text) is not None
 
 
@@ -77,7 +77,7 @@ def typed_lanes(text: str, folder: Path) -> list[Lane]:
 
 
 def lanes_of(script: Script) -> Iterator[Lane | Unread]:
-    """Yield the lanes of a script; a call of pytest that runs no test, such as ``pytest --version``, is none.
+    """Yield the lanes of a script; a call of pytest that runs no tests, such as ``pytest --version``, is not a lane.
 
     Args:
         script: the script.
@@ -100,7 +100,7 @@ def _lane(call: Call, script: Script) -> Lane | Unread:
     if scope.astray:
         return Unread(name, scope.astray, script.source)
     if not scope.folder.is_dir():
-        return Unread(name, f"it runs in {scope.folder}, and there is no such folder here", script.source)
+        return Unread(name, f"it runs in {scope.folder}, which does not exist here", script.source)
     arguments = tuple(text for word in words for text in word.files(scope.folder))
     return Lane(name, arguments, scope.folder, MappingProxyType(dict(_environment(scope))), script.source)
 
@@ -116,7 +116,7 @@ def _needed_options(addopts: str) -> str:
     try:
         words = [Word(text) for text in shlex.split(addopts)]
     except ValueError:
-        # Pytest tells what is wrong with it.
+        # Pytest reports what is wrong with it.
         return addopts
     return shlex.join(word.text for word in needed(words))
 
@@ -126,12 +126,12 @@ def _name(command: str) -> str:
 
 
 def _shown(word: Word) -> str:
-    """Write a word as one would type it; what is not known stays as it is written."""
+    """Write a word as one would type it; unknown values stay as written."""
     return word.text if word.unknown or word.pattern else shlex.quote(word.text)
 
 
 def distinct(lanes: Iterable[Lane]) -> list[Lane]:
-    """Return the lanes that differ in what they run; equal ones, such as those of a matrix of Pythons, are one.
+    """Return the lanes that run different things; equal lanes, as from a matrix of Pythons, are merged.
 
     Args:
         lanes: all lanes.
@@ -140,7 +140,7 @@ def distinct(lanes: Iterable[Lane]) -> list[Lane]:
 
 
 def distinct_unread(lanes: Iterable[Unread]) -> list[Unread]:
-    """Return the lanes that differ in what could not be read.
+    """Return the unread lanes, with equal ones merged.
 
     Args:
         lanes: all of them.

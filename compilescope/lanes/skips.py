@@ -1,4 +1,4 @@
-"""Which tests their marks keep from running on this machine."""
+"""Which tests are skipped by their marks on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 
 def skip_reason(item: pytest.Item) -> str | None:
-    """Say why a test does not run here; None where it does, or where only running it would tell.
+    """Return why a test does not run here; None if it does, or if only running it would show.
 
     Args:
         item: the test, with all marks that conftests have given it.

@@ -1,4 +1,4 @@
-"""What an audit of lanes says to people."""
+"""The text report of a lane audit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lines(result: Audit, *, verbose: bool) -> Iterator[str]:
     files = [f"{plain(file)}  left out by --ignore, norecursedirs or a conftest" for file in result.ignored]
     files += [f"{plain(file)}  skips itself here: {plain(why)}" for file, why in result.skipping.items()]
     yield from _list(
-        f"{count(len(files), 'file')} of tests that no lane collects, so what they hold is not known:",
+        f"{count(len(files), 'test file')} that no lane collects, so the tests in them are not known:",
         files,
         verbose=verbose,
     )
@@ -57,15 +57,15 @@ def _selects(result: Audit, one: Selection) -> str:
     return f"{selected}, skips {skipped} of them here" if skipped else selected
 
 
-def _list(title: str, told: Sequence[str], *, verbose: bool) -> Iterator[str]:
-    if not told:
+def _list(title: str, lines: Sequence[str], *, verbose: bool) -> Iterator[str]:
+    if not lines:
         return
     yield ""
     yield title
-    shown = told if verbose else told[:_SHOWN]
+    shown = lines if verbose else lines[:_SHOWN]
     yield from (f"  {line}" for line in shown)
-    if len(told) > len(shown):
-        yield f"  ... and {len(told) - len(shown)} more: -v lists all"
+    if len(lines) > len(shown):
+        yield f"  ... and {len(lines) - len(shown)} more: -v lists all"
 
 
 def _marks(marks: Sequence[str]) -> str:
@@ -73,7 +73,7 @@ def _marks(marks: Sequence[str]) -> str:
 
 
 def _tests(notes: Mapping[str, str], *, verbose: bool) -> list[str]:
-    """Return a line for each test with its note; where not all are wanted, the cases of one function share theirs."""
+    """Return a line for each test with its note; unless verbose, the cases of one function share a line."""
     if verbose:
         return [f"{plain(test)}  {plain(note)}" for test, note in notes.items()]
     functions: dict[tuple[str, str], list[str]] = {}

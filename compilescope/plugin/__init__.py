@@ -1,1 +1,1 @@
-"""What stands behind the pytest plugin; loaded only where a test asks for it."""
+"""The implementation of the pytest plugin; loaded only if a test needs it."""

@@ -24,8 +24,8 @@ class Argument:
 
     Attributes:
         budget: the field of :class:`compilescope.gate.budget.Budget` that it sets.
-        read: checks a value and returns what the budget takes; raises ValueError that says what it must be.
-        limits: False where it allows or names something, and so limits nothing by itself.
+        read: checks a value and returns what the budget takes; raises ValueError that says what the value must be.
+        limits: False if it only allows or names something, and sets no limit.
     """
 
     budget: str
@@ -37,7 +37,7 @@ def number(value: object) -> int:
     """Read a count.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a count.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         msg = "a whole number, 0 or more"
@@ -72,7 +72,7 @@ def _places(value: object) -> tuple[str, ...]:
 
 
 def _kinds(value: object) -> dict[str, int]:
-    """Read how many recompiles each kind may cause; a kind that is not named may cause none."""
+    """Read how many recompiles each kind may cause; an unnamed kind may cause none."""
     limits = dict.fromkeys(KINDS, 0)
     if not isinstance(value, dict):
         msg = "a dict of kinds and numbers, such as {'module_type': 1}"
@@ -110,4 +110,4 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, Argument]]] = MappingProxyType(
         "max_graph_breaks": {**_OWN, **_ALLOWED},
     }
 )
-"""The keyword arguments of each mark; every mark has ``targets`` and ``broken`` besides."""
+"""The keyword arguments of each mark; every mark also has ``targets`` and ``broken``."""

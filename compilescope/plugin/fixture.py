@@ -1,4 +1,4 @@
-"""What the fixture ``compilescope`` gives: the recording of one test, and the means to freeze it."""
+"""The fixture ``compilescope``: the recording of one test, and ``freeze``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Records one test, from an empty cache on. A test has it as the fixture ``compilescope``."""
+    """Records one test, starting from an empty cache. A test gets it as the fixture ``compilescope``."""
 
     def __init__(self, scope: Scope, claims: Sequence[Claim]) -> None:
         self._scope = scope
@@ -36,29 +36,29 @@ class Watch:
         return self._scope.at(values)
 
     def freeze(self) -> None:
-        """End the warm-up: whatever is compiled or runs eagerly from here on fails the test, and so does silence.
+        """End the warm-up: the test fails if anything is compiled or runs eagerly from here on, or if no graph runs.
 
         Raises:
-            UsageError: it was called before in this test.
+            UsageError: it was already called in this test.
         """
         if self._frozen is not None:
-            msg = "freeze() was called before in this test; what was compiled since then stands against it already."
+            msg = "freeze() was already called in this test; what was compiled since then already counts against it."
             raise UsageError(msg)
         self._frozen = Frozen(self.recording, self._scope.served or 0)
 
     @contextlib.contextmanager
     def warmup(self) -> Iterator[None]:
-        """Run the warm-up inside, and :meth:`freeze` behind it."""
+        """Run the warm-up in the block, then call :meth:`freeze`."""
         yield
         self.freeze()
 
     @property
     def claimed(self) -> int:
-        """How many marks the test is held to."""
+        """How many marks the test has."""
         return len(self._claims)
 
     def rulings(self) -> tuple[Ruling, ...]:
-        """Hold what was recorded so far to every mark of the test, and to ``freeze``."""
+        """Check what was recorded so far against every mark of the test, and against ``freeze``."""
         recording = self.recording
         rulings = [rule(recording, claim, targets) for claim, targets in self._shares(recording.targets)]
         if self._frozen is not None:
@@ -66,7 +66,7 @@ class Watch:
         return tuple(rulings)
 
     def _shares(self, targets: Sequence[Target]) -> Iterator[tuple[Claim, Sequence[Target]]]:
-        """Yield each claim with what became of its targets; the recorder tells of all in the order given."""
+        """Yield each claim with the outcome of its targets; the recorder lists all in the order given."""
         start = 0
         for claim in self._claims:
             end = start + len(claim.targets)
@@ -79,8 +79,8 @@ def watching(claims: Sequence[Claim]) -> Iterator[Watch]:
     """Isolate and record the block.
 
     Raises:
-        UsageError: a target has no code that could be compiled.
-        UnsupportedTorchError: the installed torch is not one whose internals are known.
+        UsageError: a target has no code that can be compiled.
+        UnsupportedTorchError: the internals of the installed torch are not known.
     """
     targets = [target for claim in claims for target in claim.targets]
     with isolated(), observe(targets, count_runs=True) as scope:

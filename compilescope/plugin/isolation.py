@@ -1,4 +1,4 @@
-"""Keeps what a test compiles and sets from every other test."""
+"""Keeps what a test compiles and sets away from every other test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def start_over() -> None:
-    """Leave Dynamo as a new process has it: behind a test that was the first to import torch."""
+    """Reset Dynamo to the state of a new process, after a test that was the first to import torch."""
     from compilescope.capture import _torch, _torch_config  # noqa: PLC0415 (imports torch)
 
     _torch_config.restore_config(_torch_config.untouched_config())
@@ -19,9 +19,9 @@ def start_over() -> None:
 
 @contextlib.contextmanager
 def isolated() -> Iterator[None]:
-    """Give the block an empty cache; behind it, drop what it compiled and put its settings back.
+    """Give the block an empty cache; after it, drop what it compiled and restore the settings.
 
-    Settings are those of Dynamo and of symbolic shapes; they are thread-local, and so is what is put back.
+    The settings are those of Dynamo and of symbolic shapes; they are thread-local, and so is the restore.
     """
     from compilescope.capture import _torch, _torch_config  # noqa: PLC0415 (imports torch)
 

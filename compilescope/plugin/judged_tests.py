@@ -1,4 +1,4 @@
-"""Which tests of a session were judged: only where all of them were does it show what a baseline accepts in vain."""
+"""Which tests of a session were judged: only if all were, is an unused baseline entry certain."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Census(msgspec.Struct):
-    """The tests that are ours, here or of all workers.
+    """The tests that are ours, of this process or of all workers.
 
     Attributes:
         expected: node ids of those that were collected.
-        judged: of those that ran and were seen whole.
+        judged: node ids of those that ran and were recorded completely.
         partial: whether there are others: deselected, in a file that could not be collected, or never begun.
     """
 
@@ -31,14 +31,14 @@ class Census(msgspec.Struct):
         return not self.partial and bool(self.judged) and self.expected <= self.judged
 
     def add(self, other: Census) -> None:
-        """Count in what a worker has counted; each worker collects all tests."""
+        """Add the counts of a worker; each worker collects all tests."""
         self.expected |= other.expected
         self.judged |= other.judged
         self.partial |= other.partial
 
 
 def asks_for_all(config: pytest.Config) -> bool:
-    """Whether the command line asks for the whole suite, as far as it tells."""
+    """Whether the command line asks for the whole suite, as far as it shows."""
     if config.getoption("lf", default=False) or config.getoption("ignore") or config.getoption("ignore_glob"):
         return False
     if config.args_source is config.ArgsSource.TESTPATHS:

@@ -1,4 +1,4 @@
-"""What the section of a failing test begins with: what happened, and what to do."""
+"""The first lines of a failing test's section: what happened, and what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from compilescope.render.options import Options
 
 _ROWS: Final = 3
-"""Rows for what helps, so that the five first lines of the section hold what happened, what helps and what is next."""
+"""Rows for what helps, so that the first five lines of the section hold what happened, what helps and the next step."""
 _HELPS: Final = "What helps: "
 _NEXT: Final = "Next: "
 
@@ -29,7 +29,7 @@ def lead(recording: Recording, options: Options, otherwise: str) -> str:
     Args:
         recording: of the test, with the findings that failed it.
         options: how the section is shown.
-        otherwise: what happened where there are none.
+        otherwise: what happened if there are none.
     """
     finding = next(iter(recording.findings), None)
     happened = clip(plain(otherwise if finding is None else finding.message), WIDTH)
@@ -38,7 +38,7 @@ def lead(recording: Recording, options: Options, otherwise: str) -> str:
 
 
 def _next(steps: Sequence[str]) -> Iterator[str]:
-    """Yield as many steps as one row holds: half a command would be none."""
+    """Yield as many steps as one row holds: half a command is useless."""
     row = ""
     for step in steps:
         longer = f"{row} | {step}" if row else f"{_NEXT}{step}"
@@ -48,9 +48,9 @@ def _next(steps: Sequence[str]) -> Iterator[str]:
 
 
 def _what_helps(finding: Finding, recording: Recording) -> list[str]:
-    """Return the first piece of advice that has the room to be given whole."""
-    told = [*_advice(finding, recording), RULES[finding.rule].remedy]
-    return next((rows for text in told if text and len(rows := _rows(_HELPS, plain(text))) <= _ROWS), [])
+    """Return the first piece of advice that fits whole."""
+    advice = [*_advice(finding, recording), RULES[finding.rule].remedy]
+    return next((rows for text in advice if text and len(rows := _rows(_HELPS, plain(text))) <= _ROWS), [])
 
 
 def _advice(finding: Finding, recording: Recording) -> Iterator[str]:

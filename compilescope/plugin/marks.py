@@ -18,14 +18,14 @@ _SORTS = "a target is a function, a class, an instance or a pattern over names"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one mark, or one call of a helper, claims.
+    """The claim of one mark, or of one call of a helper.
 
     Attributes:
         mark: its name.
-        targets: the things that it speaks of, as the user gave them.
+        targets: what it is about, as the user gave them.
         limits: fields of :class:`compilescope.gate.budget.Budget`.
         broken: why it is known not to hold today, or None.
-        written: its arguments but ``broken``, as the user wrote them.
+        written: its arguments except ``broken``, as the user wrote them.
     """
 
     mark: str
@@ -35,21 +35,21 @@ class Claim:
     written: str = ""
 
     def __str__(self) -> str:
-        """Return what to call it in a sentence."""
+        """Return its name in a sentence."""
         return f"{self.mark}({self.written})"
 
 
 def read_mark(mark: str, args: tuple[object, ...], kwargs: Mapping[str, object], *, own: tuple[str, ...] = ()) -> Claim:
-    """Return what a mark with these arguments claims.
+    """Return the claim of a mark with these arguments.
 
     Args:
         mark: its name.
         args: its positional arguments.
         kwargs: its keyword arguments.
-        own: folders of the project's own code, for a limit that needs them where the mark names none.
+        own: folders of the project's own code, for a limit that needs them if the mark names none.
 
     Raises:
-        UsageError: an argument is unknown, missing or not of its sort; the text is one sentence.
+        UsageError: an argument is unknown, missing or of the wrong type; the text is one sentence.
     """
     written = [*map(_name, args), *(f"{name}={_name(value)}" for name, value in kwargs.items() if name != BROKEN)]
     limits = _limits(mark, kwargs)
@@ -128,7 +128,7 @@ def _broken(mark: str, kwargs: Mapping[str, object]) -> str | None:
 
 
 def _name(value: object) -> str:
-    """Return an argument as it was written, as far as its value tells: an instance goes by its class."""
+    """Return an argument as it was written, as far as its value shows: an instance appears as its class."""
     if isinstance(value, list):
         return f"[{', '.join(map(_name, value))}]"
     if isinstance(value, tuple):
@@ -137,6 +137,6 @@ def _name(value: object) -> str:
         return repr(value)
     named = getattr(value, "__qualname__", None)
     if isinstance(named, str):
-        # What stands within a function is named there without it.
+        # Inside a function, its local names need no prefix.
         return named.rpartition("<locals>.")[2]
     return f"{type(value).__name__}(...)"

@@ -13,9 +13,9 @@ ISOLATE = "compilescope_isolate"
 OWN = "compilescope_own"
 MARKS = {
     "no_shape_recompile": "(target, ..., *, broken=None): the targets are compiled, and no change of shapes alone "
-    "compiles them again.",
+    "recompiles them.",
     "compile_budget": "(target, ..., *, compiles=, recompiles=, kinds={}, graph_breaks=, guards=, ..., broken=None): "
-    "the test keeps within these limits.",
-    "max_graph_breaks": "(n, *, own=None, broken=None): tracing stops at n places at most.",
+    "the test stays within these limits.",
+    "max_graph_breaks": "(n, *, own=None, broken=None): at most n graph breaks.",
 }
 """Every mark, and what ``pytest --markers`` says of it."""

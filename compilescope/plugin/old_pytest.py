@@ -1,4 +1,4 @@
-"""What is left of the plugin under a pytest that is too old for it: no test of ours passes unjudged."""
+"""What is left of the plugin under a pytest that is too old for it: none of our tests passes unchecked."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from compilescope.plugin.ownership import is_ours
 
 
 class Refusal:
-    """Refuses every test that is ours."""
+    """Refuses all of our tests."""
 
     def __init__(self, lack: str) -> None:
         self._lack = lack
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """End a test that is ours as an error, and say why."""
+        """Make one of our tests an error, and say why."""
         if is_ours(item):
             raise pytest.fail.Exception(self._lack, pytrace=False)

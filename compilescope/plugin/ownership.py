@@ -1,6 +1,6 @@
-"""Which tests are ours: a suite may have a fixture, or marks, of our names for itself.
+"""Which tests are ours: a suite may have its own fixture or marks of the same names.
 
-It is read under every pytest, those that are too old for the rest of the plugin included.
+It runs under every pytest, even one that is too old for the rest of the plugin.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import pytest
 
 WATCHING: Final = "_compilescope_watch"
-"""The fixture that records a test; ours of the public name asks for it."""
+"""The fixture that records a test; our public fixture requests it."""
 
 
 class Foreign:
-    """The marks of our names that this suite has for itself. A plugin, where there are any."""
+    """The marks that this suite registers under our names. A plugin, if there are any."""
 
     NAME: ClassVar = "compilescope-foreign-marks"
 
@@ -30,17 +30,17 @@ class Foreign:
         self.names = names
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        """Say what is left alone: whoever meant ours would take the silence for a test that held.
+        """Say which marks are ignored: whoever meant ours would take silence for a passing test.
 
-        Not where tests are listed alone: programs read such lists.
+        Not for --collect-only: programs read such lists.
         """
         if not config.getoption("collectonly"):
             names = listing(self.names)
-            terminalreporter.write_line(f"compilescope leaves {names} alone: the suite registers that for itself.")
+            terminalreporter.write_line(f"compilescope ignores {names}: the suite registers its own.")
 
 
 def settle(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Find the marks that are the suite's own: it registers them, and uses none of them as ours."""
+    """Find the marks that are the suite's own: it registers them, and does not use them as ours."""
     registered = [name for name in MARKS if is_registered_by_suite(config, name)]
     uses = [mark for item in items for mark in item.iter_markers() if mark.name in registered]
     as_ours = {mark.name for mark in uses if _is_read_as_ours(mark)}
@@ -50,7 +50,7 @@ def settle(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
 
 
 def is_registered_by_suite(config: pytest.Config, name: str) -> bool:
-    """Tell whether the suite registers a mark of our name, in words that do not say that it is ours."""
+    """Whether the suite registers a mark of our name in words that do not mean ours."""
     own = f"{name}{MARKS[name]}"
     lines = [line for line in config.getini("markers") if line != own and _registered(line) == name]
     return bool(lines) and not any("compilescope" in line.lower() for line in lines)
@@ -79,12 +79,12 @@ def marks_of(item: pytest.Item) -> list[pytest.Mark]:
 
 
 def is_ours(item: pytest.Item) -> bool:
-    """Tell whether a test is marked or asks for the fixture."""
+    """Whether a test is marked or requests the fixture."""
     return _asks_for_fixture(item) or bool(marks_of(item))
 
 
 def _asks_for_fixture(item: pytest.Item) -> bool:
-    """Tell whether a test gets our fixture: its own of that name, or an argument, may stand before it."""
+    """Whether a test gets our fixture: its own fixture or argument of that name may hide it."""
     names = getattr(item, "fixturenames", None) or ()
     if WATCHING in names:
         return True

@@ -1,4 +1,4 @@
-"""Finds in a finished recording what a user calls by a function, a class, an instance or a pattern."""
+"""Finds in a finished recording what a function, a class, an instance or a pattern names."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 
 def target_in(recording: Recording, wanted: object) -> Target:
-    """Return what became of ``wanted``, by the recorder's own word where it was told of it.
+    """Return the outcome of ``wanted``, as the recorder reports it if ``wanted`` was one of its targets.
 
-    A recorder that was not told can only be asked what it compiled: whether the target was inlined
-    or served from an older entry is not known, and such a target counts as never reached.
+    Otherwise only its compilations are known: whether it was inlined or served by an older entry
+    is not, so it counts as never reached without them.
 
     Raises:
-        UsageError: it has no code that could be compiled.
+        UsageError: it has no code that can be compiled.
     """
     label, is_meant = _pattern(wanted) if isinstance(wanted, str) else _object(wanted)
-    told = next((target for target in recording.targets if target.selector == label), None)
-    if told is not None:
-        return told
+    recorded = next((target for target in recording.targets if target.selector == label), None)
+    if recorded is not None:
+        return recorded
     own = {code.id for code in recording.code_objects if code.resumes is None and is_meant(code)}
     resumed = {code.id for code in recording.code_objects if code.resumes in own}
-    compiles = sum(one.code in own for one in recording.compiled)
-    tried = any(one.code in own for one in recording.compilations)
+    compiles = sum(compilation.code in own for compilation in recording.compiled)
+    tried = any(compilation.code in own for compilation in recording.compilations)
     return Target(
         selector=label,
         status="compiled" if compiles else "skipped" if tried else "never_reached",
         compiles=compiles,
-        resumed=sum(one.code in resumed for one in recording.compiled),
-        codes=tuple(one.id for one in recording.code_objects if one.id in own | resumed),
+        resumed=sum(compilation.code in resumed for compilation in recording.compiled),
+        codes=tuple(code.id for code in recording.code_objects if code.id in own | resumed),
     )
 
 

@@ -1,4 +1,4 @@
-"""What happens to a test that is marked: what it claims, its recording, and the ruling. State is on stashes."""
+"""The life of a marked test: its claims, its recording, and the ruling. State is kept in stashes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _RULINGS: Final = pytest.StashKey["tuple[Ruling, ...]"]()
 _TRACE: Final = "torch.__trace"
 _RUNTIME: Final = "compilescope-runtime"
 _CALLED: Final = pytest.StashKey[bool]()
-"""Set once the test function itself has run and passed: one that was skipped before it, or failed, claims nothing."""
+"""Set once the test function itself has passed: a test that was skipped or failed is not judged."""
 _ISOLATING: Final = "_compilescope_isolated"
 
 
 class Runtime:
-    """The hooks that run during tests. Registered only where a test is marked or asks for the fixture."""
+    """The hooks that run during tests. Registered only if a test is marked or requests the fixture."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Judge a test that passed; one that failed has said enough."""
+        """Judge a test that passed; a failed one is reported by pytest."""
         try:
             result = yield
         except BaseException:
@@ -59,7 +59,7 @@ class Runtime:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Note whether the test ran, and show what was recorded below a failure, behind all that was captured."""
+        """Note whether the test ran, and show the recording below a failure, after all captured output."""
         made = yield
         watch = item.stash.get(_WATCH, None)
         if call.when == "call":
@@ -73,17 +73,17 @@ class Runtime:
 
 
 class Quiet:
-    """The hook that runs last before the test function does, behind all that other plugins set up around it."""
+    """The last hook before the test function, after all that other plugins set up around it."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Keep torch's trace out of what is captured of a test that is recorded."""
+        """Keep torch's trace out of the captured output of a recorded test."""
         if _WATCH in item.stash:
             _keep_trace_out()
 
 
 def prepare(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Arrange that ``items`` are isolated, and those of them that are marked recorded."""
+    """Arrange that ``items`` are isolated, and that the marked ones are recorded."""
     _ensure_runtime(config)
     reporting = _reporting(config)
     for item in items:
@@ -94,14 +94,14 @@ def prepare(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
         if watched and reporting is not None:
             reporting.census.expected.add(item.nodeid)
         ours = WATCHING if watched else _ISOLATING
-        # A list of its own: the variants of a parametrised test share theirs.
+        # A new list: the variants of a parametrised test share theirs.
         item.fixturenames = _inserted(item, [name for name in names if name != ours], ours)  # type: ignore[attr-defined]
 
 
 def _keep_trace_out() -> None:
-    """Keep torch's trace out of the log that pytest captures: hundreds of empty lines, which nobody asked for.
+    """Keep torch's trace out of the log that pytest captures: hundreds of empty lines.
 
-    pytest puts its handlers on every logger that hands nothing on, in each phase of a test anew.
+    pytest adds its handlers to every logger that does not propagate, again in each phase of a test.
     """
     logger = logging.getLogger(_TRACE)
     for handler in tuple(logger.handlers):
@@ -116,9 +116,9 @@ def _ensure_runtime(config: pytest.Config) -> None:
 
 
 def _inserted(item: pytest.Item, names: list[str], ours: str) -> list[str]:
-    """Put our fixture before all others of a function's scope and behind those that outlive the test.
+    """Put our fixture before all others of function scope and after those of wider scope.
 
-    So what a module's fixture sets is in force for all its tests, and what a test's fixtures compile is recorded.
+    So what a module's fixture sets holds for all its tests, and what a test's fixtures compile is recorded.
     """
     definitions = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]  # noqa: SLF001 (pytest tells scopes nowhere else)
     scopes = [definitions[name][-1].scope if name in definitions else "function" for name in names]
@@ -129,7 +129,7 @@ def _inserted(item: pytest.Item, names: list[str], ours: str) -> list[str]:
 def watched(item: pytest.Item) -> Iterator[Watch]:
     """Isolate and record one run of ``item``: the body of a fixture."""
     _ensure_runtime(item.config)
-    # What an earlier run has left, where a plugin runs failed tests again.
+    # Left by an earlier run, if a plugin reruns failed tests.
     if _RULINGS in item.stash:
         del item.stash[_RULINGS]
     item.stash[_CALLED] = False
@@ -157,10 +157,10 @@ def _claims_of(item: pytest.Item) -> tuple[Claim, ...]:
 
 
 def _check_marks(item: pytest.Item, watch: Watch | None) -> None:
-    """Fail a test with a mark that nobody holds it to: one of a sort of its own, or marked while it ran."""
+    """Fail a test with a mark that was not checked: on a custom kind of test, or added while it ran."""
     held = 0 if watch is None else watch.claimed
     if len(marks_of(item)) != held:
-        said = "this test has marks that were not seen before it ran; they work on test functions, set at collection."
+        said = "this test has marks that were not there at collection; they work on test functions, set at collection."
         raise _refusal(said)
 
 
@@ -169,7 +169,7 @@ def _refusal(error: object) -> BaseException:
 
 
 def _conclude(item: pytest.Item, watch: Watch) -> None:
-    """Keep the recording for the reports, and judge a test that asked for the fixture while it ran."""
+    """Keep the recording for the reports, and judge a test that requested the fixture while it ran."""
     late = _RULINGS not in item.stash and item.stash.get(_CALLED, False)
     rulings = _rulings(item, watch) if late else item.stash.get(_RULINGS, ())
     reporting = _reporting(item.config)
@@ -194,8 +194,8 @@ def _reporting(config: pytest.Config) -> Reporting | None:
 
 
 def _raise_for(item: pytest.Item, rulings: tuple[Ruling, ...]) -> None:
-    """Fail the test, or end it as an expected failure, unless all that it claims holds."""
-    # Under --runxfail nothing is an expected failure.
+    """Fail the test, or xfail it, unless all of its claims hold."""
+    # Under --runxfail there are no expected failures.
     excused = {"broken"} if not item.config.getoption("runxfail", default=False) else set()
     wrong = [ruling for ruling in rulings if ruling.status not in {"held", *excused}]
     if wrong:
@@ -208,7 +208,7 @@ def _raise_for(item: pytest.Item, rulings: tuple[Ruling, ...]) -> None:
 
 
 def isolated_if_loaded() -> Iterator[None]:
-    """Isolate a test that is not recorded, once anything has loaded torch: the body of a fixture."""
+    """Isolate a test that is not recorded, if torch is loaded: the body of a fixture."""
     if "torch" not in sys.modules:
         try:
             yield

@@ -1,4 +1,4 @@
-"""``--compilescope-baseline``: what the tests may be found with, since the project has accepted it."""
+"""``--compilescope-baseline``: the findings that the project accepts in its tests."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from compilescope.plugin.rulings import Ruling
 
 Found = dict[str, dict[str, int]]
-"""By torch's minor version: entries of a baseline, each with how often one test was found with it at most."""
+"""By torch's minor version: entries of a baseline, each with the most that one test had."""
 
 
 @dataclass(slots=True)
 class Ledger:
-    """A baseline, and what the tests of this session were found with.
+    """A baseline, and the findings of this session's tests.
 
-    Each claim of each test is compared with the baseline for itself, and its entries carry the test's name: what is
-    accepted of one test excuses no other, and nothing that ``compilescope check`` finds.
+    Each claim of each test is compared with the baseline separately, and its entries carry the test's name: accepting a
+    finding in one test excuses no other test, and nothing that ``compilescope check`` reports.
 
     Attributes:
         path: the file.
         baseline: what it held when the session began.
-        updating: whether whatever may be accepted is to be accepted.
-        found: what is to be accepted.
-        met: whatever may be accepted that tests were found with.
+        updating: whether to accept all acceptable findings.
+        found: what to accept.
+        met: all acceptable findings of the tests.
     """
 
     path: Path
@@ -43,23 +43,23 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path, *, updating: bool) -> Ledger:
-        """Read the file, which need not exist if it is to be updated.
+        """Read the file, which need not exist for an update.
 
         Raises:
-            UsageError: it is missing, cannot be read, or is no baseline.
+            UsageError: it is missing, cannot be read, or is not a baseline.
         """
         if path.exists():
             return cls(path, file.read(path), updating)
         if not updating:
-            msg = f"The baseline {path} does not exist; --compilescope-update-baseline begins it."
+            msg = f"The baseline {path} does not exist; --compilescope-update-baseline creates it."
             raise UsageError(msg)
         return cls(path, file.Baseline(), updating)
 
     def hold(self, test: str, rulings: Iterable[Ruling], torch: str) -> tuple[Ruling, ...]:
-        """Return the rulings on a test without the findings that are accepted of it under this version of torch."""
+        """Return the rulings on a test without the findings that are accepted for it under this version of torch."""
         minor = file.torch_minor(torch)
         self.met.setdefault(minor, {})
-        named = (replace(one, findings=tuple(file.of_test(f, test) for f in one.findings)) for one in rulings)
+        named = (replace(ruling, findings=tuple(file.of_test(f, test) for f in ruling.findings)) for ruling in rulings)
         return tuple(self._hold(ruling, minor) for ruling in named)
 
     def _hold(self, ruling: Ruling, minor: str) -> Ruling:
@@ -68,19 +68,19 @@ class Ledger:
         if ruling.claim.broken is not None:  # the mark itself accepts
             return ruling
         accepted = self.baseline.accepted(minor)
-        # A test that was not seen whole may have missed the rest: nothing of it is accepted anew.
+        # A test that was not recorded completely may have missed findings: none of them is newly accepted.
         if self.updating and is_seen_whole(ruling):
             accepted = entries
             _note(self.found, {minor: entries})
         return replace(ruling, findings=file.compare(ruling.findings, accepted).new)
 
     def note(self, found: Found, met: Found) -> None:
-        """Take over what a worker has found and met."""
+        """Add the findings of a worker."""
         _note(self.found, found)
         _note(self.met, met)
 
     def stale(self) -> tuple[file.Fixed, ...]:
-        """Return what is accepted more often than any test was found with it; it tells only where all tests ran."""
+        """Return what is accepted more often than any test had it; meaningful only if all tests ran."""
         return tuple(
             file.Fixed(entry, amount, met.get(entry, 0))
             for minor, met in self.met.items()
@@ -89,35 +89,35 @@ class Ledger:
         )
 
     def write(self) -> str | None:
-        """Write the file if it is to be updated, and return a sentence on it.
+        """Write the file if updating, and return a sentence about it.
 
-        Entries that no test was found with stay, as only a part of the tests may have run, and so do those that
-        another session has accepted meanwhile.
+        Entries that no test had stay, as only some of the tests may have run, and so do those that another session
+        accepted meanwhile.
 
         Raises:
-            UsageError: the file has become something else than a baseline.
+            UsageError: the file is not a baseline any more.
             RecordingError: it cannot be written.
         """
         if not self.updating:
             return None
-        anew: list[str] = []
-        file.rewrite(self.path, lambda now: self._added_to(now, anew))
-        return f"{self.path}: {count(len(anew), 'entry', 'entries')} accepted anew."
+        added: list[str] = []
+        file.rewrite(self.path, lambda now: self._added_to(now, added))
+        return f"{self.path}: {count(len(added), 'entry', 'entries')} newly accepted."
 
-    def _added_to(self, baseline: file.Baseline, anew: list[str]) -> file.Baseline:
-        """Return ``baseline`` with what was found; ``anew`` takes the entries that it accepted less often, or not."""
+    def _added_to(self, baseline: file.Baseline, added: list[str]) -> file.Baseline:
+        """Return ``baseline`` with the findings; append what it did not accept, or less often, to ``added``."""
         accepted = {minor: dict(entries) for minor, entries in baseline.torch.items()}
         for minor, entries in self.found.items():
             known = accepted.setdefault(minor, {})
             more = {entry: amount for entry, amount in entries.items() if amount > known.get(entry, 0)}
-            anew += more
+            added += more
             known |= more
         return file.Baseline(accepted)
 
 
 def is_seen_whole(ruling: Ruling) -> bool:
-    """Whether nothing kept from seeing all that a test compiled: each finding is one that may be accepted."""
-    return all(entry_of(one) is not None for one in ruling.findings)
+    """Whether the test was recorded completely: each of its findings may be accepted."""
+    return all(entry_of(finding) is not None for finding in ruling.findings)
 
 
 def _note(known: Found, more: Mapping[str, Mapping[str, int]]) -> None:

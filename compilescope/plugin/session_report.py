@@ -1,4 +1,4 @@
-"""What is told and written when the session ends, of all recorded tests, whichever process ran them."""
+"""What is printed and written when the session ends, for all recorded tests, whichever process ran them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 _SHOWN: Final = 5
-"""Entries that are listed before it is said how many more there are."""
+"""Most entries that are listed; the rest are counted."""
 
 
 class Reporting:
     """Collects recordings; writes the reports and the baseline when the session ends.
 
-    A worker of pytest-xdist writes nothing. One that is gone without having handed over what it has
-    makes the session fail, as the report would be silent about its tests.
+    A worker of pytest-xdist writes nothing. A worker that ends without sending its results fails the session, as the
+    report would be silent about its tests.
     """
 
     NAME: ClassVar = "compilescope-report"
@@ -54,7 +54,7 @@ class Reporting:
 
     @classmethod
     def plan(cls, config: pytest.Config) -> Reporting:
-        """Read the options, the baseline and every place of a report before a test is run.
+        """Read the options, the baseline and every place of a report before any test runs.
 
         Raises:
             pytest.UsageError: a format is unknown, a place cannot be written, or the baseline cannot be read.
@@ -72,34 +72,34 @@ class Reporting:
         return cls(routes, ledger)
 
     def add(self, nodeid: str, recording: Recording, rulings: Iterable[Ruling]) -> None:
-        """Keep what was recorded of a test; of one that is run again, the last run counts."""
+        """Keep the recording of a test; if a test runs again, the last run counts."""
         self._tests[nodeid] = replace(recording, findings=findings_of(nodeid, rulings))
 
     def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
-        """Know of tests that are not run."""
+        """Note tests that are not run."""
         self.census.partial |= any(is_ours(item) for item in items)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Know of tests that are not seen: their file is broken, or skipped as a whole."""
+        """Note tests that are not collected: their file is broken, or skipped as a whole."""
         self.census.partial |= not report.passed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Know of tests that never began."""
+        """Note tests that never began."""
         began = report.when != "setup" or report.passed
         self.census.partial |= not began and report.nodeid in self.census.expected
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:  # noqa: ANN401 (xdist may not be installed)
-        """Expect something of a worker of pytest-xdist."""
+        """Expect the results of a worker of pytest-xdist."""
         self._workers.expect(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:  # noqa: ANN401 (as above)
-        """Take what a worker of pytest-xdist has."""
+        """Take the results of a worker of pytest-xdist."""
         self._workers.take(node, error)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Hand over or write; what goes wrong here fails a session that went well otherwise."""
+        """Send or write the results; an error here fails an otherwise successful session."""
         if is_worker(session.config):
             whole = merge(self._tests.values()) if self._tests else None
             found, met = ({}, {}) if self.ledger is None else (self.ledger.found, self.ledger.met)
@@ -111,7 +111,7 @@ class Reporting:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write_reports(self, config: pytest.Config) -> list[str]:
-        """Return a sentence for each place that could not be written."""
+        """Return a sentence for each place that cannot be written."""
         handed = [handover.recording for handover in self._workers.handed()]
         parts = [*self._tests.values(), *(part for part in handed if part is not None)]
         if self._routes and not parts:
@@ -137,14 +137,14 @@ class Reporting:
         return None
 
     def _write_baseline(self, config: pytest.Config) -> list[str]:
-        """Return a sentence if it could not be written."""
+        """Return a sentence if it cannot be written."""
         if self.ledger is None:
             return []
         for handover in self._workers.handed():
             self.ledger.note(handover.found, handover.met)
             self.census.add(handover.census)
         if self.ledger.updating and not self.census.judged:
-            self._said.append(f"No test was judged, so {self.ledger.path} was not written.")
+            self._said.append(f"No test was checked, so {self.ledger.path} was not written.")
             return []
         try:
             said = self.ledger.write()
@@ -152,7 +152,7 @@ class Reporting:
             return [str(error)]
         self._said += [] if said is None else [said]
         if self.census.is_whole and asks_for_all(config) and not self._workers.missing():
-            self._said += _told_of_stale(self.ledger)
+            self._said += _stale_lines(self.ledger)
         return []
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -163,13 +163,13 @@ class Reporting:
             terminalreporter.write(text)
 
 
-def _told_of_stale(ledger: Ledger) -> list[str]:
+def _stale_lines(ledger: Ledger) -> list[str]:
     stale = ledger.stale()
     if not stale:
         return []
     more = len(stale) - _SHOWN
     return [
-        f"{ledger.path} accepts more than any test was found with. Drop or lower by hand:",
-        *(f"  fixed: {one}" for one in stale[:_SHOWN]),
+        f"{ledger.path} accepts more findings than any test had. Remove or lower by hand:",
+        *(f"  fixed: {entry}" for entry in stale[:_SHOWN]),
         *([f"  ... and {count(more, 'other entry', 'other entries')}."] if more > 0 else []),
     ]

@@ -1,4 +1,4 @@
-"""What the workers of pytest-xdist hand to the controller, and which of them did not."""
+"""What the workers of pytest-xdist send to the controller, and which of them did not."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _OUTPUT = "compilescope"
 
 
 class Handover(msgspec.Struct, frozen=True):
-    """What one worker has to hand over.
+    """The results of one worker.
 
     Attributes:
-        recording: of all its tests; None where none was recorded.
-        found: what is to be accepted, where a baseline is updated.
-        met: what tests were found with, where there is a baseline.
+        recording: of all its tests; None if none was recorded.
+        found: what to accept, if a baseline is updated.
+        met: findings of the tests, if there is a baseline.
         census: of its tests.
     """
 
@@ -44,34 +44,34 @@ def is_worker(config: pytest.Config) -> bool:
 
 
 class Workers:
-    """Every worker that came up, and what it handed over. ``node`` is xdist's, which may not be installed."""
+    """Every worker that started, and its results. ``node`` is xdist's, which may not be installed."""
 
     def __init__(self) -> None:
         self._handed: dict[str, Handover] = {}
         self._missing: dict[str, str] = {}
 
     def expect(self, node: Any) -> None:  # noqa: ANN401 (see above)
-        """Expect something of a worker that came up."""
+        """Expect the results of a worker that started."""
         self._missing[node.gateway.id] = "ended without handing over what it recorded"
 
     def take(self, node: Any, error: object | None) -> None:  # noqa: ANN401 (see above)
-        """Take what a worker hands over at its end."""
+        """Take the results that a worker sends at its end."""
         name = node.gateway.id
         handed = getattr(node, "workeroutput", {}).get(_OUTPUT)
         if handed is None:
-            self._missing[name] = f"crashed ({error})" if error else self._missing.get(name, "never came up")
+            self._missing[name] = f"crashed ({error})" if error else self._missing.get(name, "did not start")
             return
         try:
             self._handed[name] = msgspec.json.decode(handed, type=Handover)
         except msgspec.DecodeError as broken:
-            self._missing[name] = f"handed over something else ({broken})"
+            self._missing[name] = f"handed over an unreadable result ({broken})"
             return
         self._missing.pop(name, None)
 
     def handed(self) -> list[Handover]:
-        """Return what was handed over, in the order of the workers' names."""
+        """Return the results, in the order of the workers' names."""
         return [handover for _, handover in sorted(self._handed.items())]
 
     def missing(self) -> list[str]:
-        """Return a sentence for each worker of which nothing came."""
+        """Return a sentence for each worker that sent nothing."""
         return [f"Worker {name} {why}: what its tests compiled is missing." for name, why in self._missing.items()]

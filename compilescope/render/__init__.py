@@ -1,1 +1,1 @@
-"""One file a format; nothing here imports torch."""
+"""One file per format; nothing here imports torch."""

@@ -1,4 +1,4 @@
-"""Every field of a recording as markdown, from the docstrings of its classes: a part of ``docs/python.md``."""
+"""Every field of a recording as Markdown, from the docstrings of its classes: a part of ``docs/python.md``."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def fieldbook() -> str:
     sections = [_section(kind) for kind in kinds]
     words = [f"| `{name}` | {', '.join(f'`{word}`' for word in get_args(getattr(record, name)))} |" for name in _WORDS]
     table = "\n".join(("| words | one of |", "|---|---|", *words))
-    return "\n".join((*sections, f"### Words\n\n`compilescope explain` tells what each means.\n\n{table}\n"))
+    return "\n".join((*sections, f"### Words\n\n`compilescope explain` says what each means.\n\n{table}\n"))
 
 
 def _classes() -> Iterator[type[msgspec.Struct]]:
-    """Yield the classes of the format but the recording, in the order of the file."""
+    """Yield the classes of the format except the recording, in the order of the file."""
     for value in vars(record).values():
         ours = isinstance(value, type) and issubclass(value, msgspec.Struct) and value.__module__ == record.__name__
         if ours and value is not record.Recording:
@@ -37,7 +37,7 @@ def _classes() -> Iterator[type[msgspec.Struct]]:
 
 def _section(kind: type[msgspec.Struct]) -> str:
     text = inspect.cleandoc(kind.__doc__ or "")
-    told, _, attributes = text.partition("\n\nAttributes:\n")
+    summary, _, attributes = text.partition("\n\nAttributes:\n")
     meanings = _meanings(attributes)
     types = inspect.get_annotations(kind)
     groups: dict[str, list[str]] = {}
@@ -48,11 +48,11 @@ def _section(kind: type[msgspec.Struct]) -> str:
         for meaning, names in groups.items()
     ]
     table = "\n".join(("| field | type | meaning |", "|---|---|---|", *rows))
-    return f"### {kind.__name__}\n\n{_markdown(told)}\n\n{table}\n"
+    return f"### {kind.__name__}\n\n{_markdown(summary)}\n\n{table}\n"
 
 
 def _meanings(attributes: str) -> dict[str, str]:
-    """Return what the lines below ``Attributes:`` say of each field."""
+    """Return what the lines below ``Attributes:`` say about each field."""
     _, *parts = _FIELDS.split(attributes)
     named = zip(parts[::2], parts[1::2], strict=True)
     return {name: _markdown(text) for names, text in named for name in names.split(", ")}
@@ -64,6 +64,6 @@ def _types(texts: list[str]) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Return prose of a docstring as one paragraph of markdown a blank line."""
+    """Return the prose of a docstring with each paragraph on one line of Markdown."""
     paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
     return _ROLE.sub(r"`\1`", "\n\n".join(paragraphs)).replace("``", "`").replace("|", "\\|")

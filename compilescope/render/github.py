@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GithubRenderer:
-    """Renders a line an annotation: findings are errors, doubts are warnings, the counts a notice."""
+    """Renders one line per annotation: findings are errors, doubts are warnings, the counts a notice."""
 
     name: str = "github"
     extension: str = ".github.txt"
@@ -41,7 +41,7 @@ def _error(issue: Issue) -> str:
 
 
 def _data(text: str) -> str:
-    """Escape what follows the second pair of colons: the runner undoes these three and no others."""
+    """Escape what follows the second pair of colons: the runner decodes only these three."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -24,7 +24,7 @@ class GitlabRenderer:
     extension: str = ".gitlab.json"
 
     def render(self, recording: Recording, options: Options) -> str:  # noqa: ARG002 (the report has one form)
-        """Return the list; it is empty where nothing was found and nothing is doubtful."""
+        """Return the list; it is empty if there are no findings and no doubts."""
         found = [_issue(issue) for issue in issues(recording)]
         found += [_note(note) for note in dict.fromkeys(notes(recording))]
         return harmless_json(json.dumps(found, indent=1, ensure_ascii=False)) + "\n"

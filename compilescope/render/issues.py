@@ -1,4 +1,4 @@
-"""What the formats of continuous integration share: findings with a place, a name and a fingerprint."""
+"""What the CI formats share: findings with a place, a name and a fingerprint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from compilescope.record import Finding, Recording
 
 NOWHERE: Final = "pyproject.toml"
-"""Where a finding points that speaks of no file: code-scanning services refuse findings without a place."""
+"""The place of a finding without a file: code-scanning services refuse findings without a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Issue:
 
     Attributes:
         code: of the rule.
-        name: of the rule; the code where the rule is not ours.
+        name: of the rule; its code if the rule is not ours.
         text: the message on one printable line.
-        file: where it is; None where it speaks of no file.
-        line: from 1; None where it speaks of no line.
-        subject: id of the code object that it speaks of, or None.
+        file: where it is; None if it has no file.
+        line: from 1; None if it has no line.
+        subject: id of the code object that it is about, or None.
         fingerprint: the same for the same finding in another run, and no other finding's of this run.
-        blind: whether its rule says that something was not seen.
+        blind: whether its rule reports missing data.
     """
 
     code: str
@@ -68,10 +68,10 @@ def _issue(finding: Finding, identity: str) -> Issue:
 
 
 def _identity(finding: Finding) -> str:
-    """Return what stays the same from run to run: what a baseline knows the finding by, else its words."""
+    """Return what stays the same from run to run: the finding's key in a baseline, else its message."""
     return entry_of(finding) or "\n".join((finding.rule, finding.code or "", finding.message))
 
 
 def notes(recording: Recording) -> tuple[str, ...]:
-    """Return the loud conditions of a recording that has no findings; findings say them better."""
+    """Return the alarms of a recording without findings; findings say them better."""
     return () if recording.findings else tuple(plain(alarm.text) for alarm in alarms(recording))

@@ -1,4 +1,4 @@
-"""One JSON object a line, each with a ``type``: for jq, log stores and benchmark actions."""
+"""One JSON object per line, each with a ``type``: for jq, log stores and benchmark actions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JsonLinesRenderer:
-    """Renders every record of a recording on a line of its own, fields named as in JSON format 1."""
+    """Renders every record of a recording on its own line, with the fields of JSON format 1."""
 
     name: str = "json-lines"
     extension: str = ".jsonl"
@@ -46,5 +46,5 @@ def _lines(recording: Recording) -> Iterator[Iterator[bytes]]:
 
 
 def _line(name: str, record: msgspec.Struct) -> bytes:
-    # "type" stands first, so that a person sees it and grep finds it.
+    # "type" comes first, so that a person sees it and grep finds it.
     return msgspec.json.encode({"type": name, **msgspec.structs.asdict(record)})

@@ -1,4 +1,4 @@
-"""What ``check`` made of a run, in words for any format: the verdict, and what the baseline says of each finding."""
+"""The result of ``check``, in words for any format: the verdict, and what the baseline says about each finding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Outcome:
     """The verdict of a check.
 
     Attributes:
-        passed: whether nothing stands against the run.
+        passed: whether the run has no findings.
         word: ``FAILED`` or ``passed``.
         details: what was found, counted.
     """
@@ -30,7 +30,7 @@ class Outcome:
 
 
 def outcome_of(recording: Recording) -> Outcome | None:
-    """Return the verdict; None where nobody has judged the run."""
+    """Return the verdict; None if the run was not judged."""
     judgement = recording.judgement
     if judgement is None:
         return None
@@ -56,7 +56,7 @@ def _details(recording: Recording, judgement: Judgement) -> Iterator[str]:
 
 
 def remark_on(finding: Finding, recording: Recording) -> str:
-    """Return what the baseline says of a finding that it does not accept; nothing where it has nothing to say."""
+    """Return what the baseline says about a finding that it does not accept; empty if nothing."""
     judgement = recording.judgement
     if judgement is None or judgement.earlier_torch is None:
         return ""

@@ -1,4 +1,4 @@
-"""What to do next, by what happened: a run that raised, that compiled nothing, or that was seen whole."""
+"""What to do next, for a run that raised, that compiled nothing, or that was recorded completely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from compilescope.render.options import Options
 
 _CAUSES: Final = 2
-"""Kinds of cause that are to be explained."""
+"""Most kinds of cause to explain."""
 _ERROR: Final = 160
 _REGISTRY_ID: Final = re.compile(r"GB\d+")
 _MISSING: Final = ("ModuleNotFoundError", "ImportError")
@@ -27,12 +27,12 @@ _FALLBACKS: Final = frozenset(word.name for word in WORDS if word.family == FALL
 
 
 def next_steps(recording: Recording, options: Options, *, hints_left_out: bool = False) -> tuple[str, ...]:
-    """Return what to do next, the most pressing first; nothing where there is nothing to look into.
+    """Return what to do next, the most urgent first; nothing if there is nothing to investigate.
 
     Args:
         recording: what happened.
         options: how the reader sees it now.
-        hints_left_out: whether there was no room for what helps.
+        hints_left_out: whether there was no room for the hints.
     """
     steps = [*_about_the_run(recording)]
     if not options.verbose and recording.compilations:
@@ -58,19 +58,19 @@ def _about_the_run(recording: Recording) -> Iterator[str]:
 
 def _about_the_end(run: Run, recording: Recording) -> Iterator[str]:
     if run.status == "interrupted":
-        yield "run it to its end: what would have come after was not seen"
+        yield "run it to its end: what comes after that was not recorded"
     elif run.status == "exited":
         if run.exit_code:
-            yield f"see why it ends with exit code {run.exit_code}: what would have come after was not seen"
+            yield f"see why it ends with exit code {run.exit_code}: what comes after that was not recorded"
     elif (run.error or "").startswith(_MISSING) and not recording.compilations:
-        yield f"mend the import: {_short(run)}. Is it installed where compilescope is, or on PYTHONPATH?"
+        yield f"fix the import: {_short(run)}. Is it installed where compilescope is, or on PYTHONPATH?"
     else:
         before = "" if recording.compilations else ", which came before anything was compiled"
-        yield f"mend {_short(run)}{before}"
+        yield f"fix {_short(run)}{before}"
 
 
 def _short(run: Run) -> str:
-    """Return the error, which stands in full above; its end names the line."""
+    """Return the error, shortened: it is printed in full above; its end names the line."""
     said = gist(run.error or "what it raised")
     if len(said) <= _ERROR:
         return said
@@ -78,7 +78,7 @@ def _short(run: Run) -> str:
 
 
 def _words(recording: Recording) -> list[str]:
-    """Return the words of the report that are worth to be explained first."""
+    """Return the words of the report that should be explained first."""
     causes = (cause.kind for c in recording.recompiles for cause in causes_of(c.recompile) if cause.kind in KINDS)
     ids = (b.registry_id for b in recording.graph_breaks if _REGISTRY_ID.fullmatch(b.registry_id or ""))
     fallbacks = (fallback.kind for fallback in recording.fallbacks if fallback.kind in _FALLBACKS)

@@ -1,4 +1,4 @@
-"""What a reader may ask of any format."""
+"""The options of any format."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Options:
     """How to render.
 
     Attributes:
-        verbose: show everything that was recorded instead of what fits one screen.
+        verbose: show everything that was recorded instead of one screen.
         color: write terminal colours.
         width: columns of the page; None for the format's own.
-        more: what a reader would type to see everything.
+        more: the command that shows everything.
         steps: whether to say what to do next.
     """
 

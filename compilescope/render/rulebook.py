@@ -1,4 +1,4 @@
-"""Every rule as a page of markdown: what ``docs/rules.md`` holds."""
+"""Every rule as a page of Markdown: the text of ``docs/rules.md``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ if TYPE_CHECKING:
 
 _HEAD: Final = """# Rules
 
-Written by `compilescope explain --rules > docs/rules.md`; a test holds it to the code. A code is never given to
+Written by `compilescope explain --rules > docs/rules.md`; a test compares it with the code. A code is never reused for
 another rule. `compilescope explain CS203` shows one of them in a terminal.
 
-What a budget sets is an option of `compilescope check` and a key of `[tool.compilescope.budget]`; rules that nothing
-sets always hold. A [baseline](ci.md#the-baseline) may accept what was seen to be over a limit, and never what was not
-seen.
+A budget limit is an option of `compilescope check` and a key of `[tool.compilescope.budget]`; rules without one always
+apply. A [baseline](ci.md#the-baseline) may accept an exceeded limit, and never missing data.
 """
 _PARTS: Final = {
-    "1": "Nothing was seen, or not enough to judge",
+    "1": "Nothing was recorded, or not enough to judge",
     "2": "Compilations",
     "3": "Graph breaks",
     "4": "Eager calls",
@@ -47,12 +46,12 @@ def _section(rule: Rule) -> str:
 
 
 def _anchor(rule: Rule) -> str:
-    """Return what GitHub makes of the section's heading."""
+    """Return GitHub's anchor for the section's heading."""
     return f"{rule.code.lower()}-{rule.name}"
 
 
 def _limit(rule: Rule) -> str:
-    return f"`{rule.limit}`" if rule.limit else "always holds"
+    return f"`{rule.limit}`" if rule.limit else "always applies"
 
 
 def _accepted(rule: Rule) -> str:

@@ -64,7 +64,7 @@ def _rule(code: str) -> dict[str, Any]:
 
 
 def _invocation(recording: Recording) -> dict[str, Any]:
-    """Say whether the workload ran to its end; doubts that are no findings are notifications."""
+    """Say whether the workload ran to its end; doubts that are not findings are notifications."""
     run = recording.meta.run
     ended = run is None or run.status == "ok" or (run.status == "exited" and run.exit_code == 0)
     doubts = [{"level": "warning", "message": {"text": note}} for note in notes(recording)]

@@ -1,4 +1,4 @@
-"""What a sweep says of each axis, of parity with eager and of the points that raised: words for any format."""
+"""What a sweep shows about each axis, parity with eager, and the points that raised, in words for any format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AxisLine:
         axis: its name.
         values: the values asked for.
         verdict: whether it is free, and if not, where it compiles and why.
-        free: whether nothing is held against it.
+        free: whether the verdict is that it is free.
     """
 
     axis: str
@@ -54,7 +54,7 @@ def axis_lines(recording: Recording, sweep: Sweep) -> tuple[AxisLine, ...]:
 
 
 def _exceptional(fates: Fates) -> Iterator[str]:
-    """Say of the values that did not run in a graph what became of them."""
+    """Say what happened at the values that did not run in a graph."""
     for kind, values in fates.eager.items():
         yield f"{_values(values)}: ran eagerly ({'limit' if kind == 'recompile_limit' else kind})"
     for error, values in fates.raised.items():
@@ -62,14 +62,14 @@ def _exceptional(fates: Fates) -> Iterator[str]:
 
 
 def _axis_verdict(recording: Recording, sweep: Sweep, axis: str, fates: Fates) -> Iterator[str]:
-    """Say of the other values whether they share graphs; nothing where too few are left to tell."""
+    """Say whether the other values share graphs; nothing if too few are left."""
     summary = None if sweep.summary is None else sweep.summary.get(axis)
     values, exceptional = distinct(sweep.axes[axis]), bool(fates.eager or fates.raised)
     if len(values) == 1:
         yield "one value only: not varied"
         return
     if summary is None:
-        yield "otherwise not looked at" if exceptional else "not looked at"
+        yield "otherwise not checked" if exceptional else "not checked"
         return
     why = f" ({', '.join(summary.because)})" if summary.because else ""
     partly = f" (only {len(values) - len(fates.unseen)} of {len(values)} values ran)" if fates.unseen else ""
@@ -86,14 +86,14 @@ def _axis_verdict(recording: Recording, sweep: Sweep, axis: str, fates: Fates) -
     elif summary.free and (not exceptional or len(fates.ran) > 1):
         yield f"free{' otherwise' if exceptional else ''}{partly}"
     elif not exceptional:
-        yield f"not looked at{partly}"
+        yield f"not checked{partly}"
 
 
 def parity_line(sweep: Sweep) -> str:
-    """Return the worst difference from eager, or that it was not looked at."""
+    """Return the worst difference from eager, or that it was not measured."""
     compared = [(point, point.parity) for point in sweep.points if point.parity is not None]
     if not compared:
-        return "parity with eager was not looked at"
+        return "not compared with eager (use --parity)"
     parities = [parity for _, parity in compared]
     where, worst = max(compared, key=lambda pair: _badness(pair[1]))
     equal = sum(parity.bitwise for parity in parities)
@@ -112,7 +112,7 @@ def parity_line(sweep: Sweep) -> str:
 
 
 def _worst(values: Iterable[float], choose: Callable[[Iterable[float]], float]) -> float | None:
-    """Choose among ``values``, where a NaN is worse than any number."""
+    """Choose among ``values``; NaN is worse than any number."""
     kept = list(values)
     return next((value for value in kept if math.isnan(value)), choose(kept) if kept else None)
 
@@ -134,16 +134,16 @@ def error_lines(sweep: Sweep, more: str = "-v") -> tuple[str, ...]:
 
 
 def sweep_title(sweep: Sweep) -> str:
-    """Return what was swept, how and how far."""
+    """Return what was swept, in which order, and how many points ran."""
     cut = "" if sweep.completed else ", interrupted"
     return f"{sweep.workload}, order {sweep.order}, {count(len(sweep.points), 'point')}{cut}"
 
 
 def sweeps_section(recording: Recording, more: str) -> Section:
-    """Return the sweeps, a block each."""
+    """Return the sweeps, one block each."""
     blocks: list[Block] = []
     for sweep in recording.sweeps:
-        # What is not free stands first: a screen may end before the last axis.
+        # Axes that are not free come first: a screen may end before the last axis.
         axes = sorted(axis_lines(recording, sweep), key=lambda line: line.free)
         name = max((len(line.axis) for line in axes), default=0)
         values = max((len(line.values) for line in axes), default=0)

@@ -18,22 +18,22 @@ _DOTS: Final = "..."
 _BETWEEN: Final = ", "
 _DOTTED: Final = re.compile(r"[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<\w+>))+")
 _COMMAND: Final = re.compile(r"##(?=\w*\[)")
-"""What begins a command to GitHub's or Azure's runner, or to TeamCity, wherever in a line of their log it stands."""
+"""The start of a command to GitHub's or Azure's runner, or to TeamCity, anywhere in a log line."""
 _COLONS: Final = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
 _RESUME: Final = re.compile(r"torch_dynamo_resume_in_.*_at_(\d+)$")
 
 
 def plain(text: str) -> str:
-    """Return ``text`` as one printable line: what could move a cursor or turn a line round is written as an escape."""
+    """Return ``text`` as one printable line: what moves the cursor or changes the text direction is escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def harmless(text: str) -> str:
-    """Return ``text`` so that no CI system in whose log it may stand takes a line of it for a command to itself.
+    """Return ``text`` so that no CI system reads a line of it in a log as a command.
 
-    To GitHub Actions a line is one, too, that begins with two colons, behind blanks or not.
+    For GitHub Actions a line that begins with two colons, even after blanks, is a command too.
     """
     return "\n".join(_harmless(line) for line in text.split("\n"))
 
@@ -45,12 +45,12 @@ def _harmless(line: str) -> str:
 
 
 def has_command(text: str) -> bool:
-    """Whether a CI system would take something within a line for a command to itself."""
+    """Whether a CI system would read something in a line as a command."""
     return _COMMAND.search(text) is not None
 
 
 def harmless_json(document: str) -> str:
-    """Return a JSON document that means the same and holds no command to a CI system in whose log it may stand."""
+    """Return an equivalent JSON document that contains no command to a CI system."""
     return _COMMAND.sub(r"#\\u0023", document)
 
 
@@ -69,7 +69,7 @@ def clip(text: str, width: int) -> str:
 
 
 def clip_path(path: str, width: int) -> str:
-    """Cut ``path`` at its start, where it can be between two folders: its end tells most."""
+    """Cut ``path`` at its start, between two folders if possible: its end is the most useful part."""
     if cell_len(path) <= width:
         return path
     kept = path[-max(width - len(_DOTS), 1) :]
@@ -79,9 +79,9 @@ def clip_path(path: str, width: int) -> str:
 
 
 def clip_pair(expected: str, actual: str, width: int) -> tuple[str, str]:
-    """Cut two values where they are read side by side, and not where they differ.
+    """Cut two values that are shown side by side, but not where they differ.
 
-    Class names in full differ at their ends: what both begin with goes first, then the beginning.
+    Full class names differ at their ends: cut their common prefix first, then the beginning.
     """
     if max(cell_len(expected), cell_len(actual)) <= width:
         return expected, actual
@@ -94,7 +94,7 @@ def clip_pair(expected: str, actual: str, width: int) -> tuple[str, str]:
 
 
 def _clip_dotted(name: str, width: int) -> str:
-    """Cut a dotted name at its start, between two words where it can be."""
+    """Cut a dotted name at its start, between two words if possible."""
     if cell_len(name) <= width:
         return name
     words = name.split(".")
@@ -115,12 +115,12 @@ def place(where: Location) -> str:
 
 
 def short_place(where: Location) -> str:
-    """Write a location by its file's name alone."""
+    """Write a location with only its file's name."""
     return plain(f"{PurePath(where.file).name}:{where.line}")
 
 
 def kind_of(failure: Failure) -> str:
-    """Return the kind of a failing guard, or that it has none yet."""
+    """Return the kind of a failing guard, or say that it has none yet."""
     return plain(failure.kind or "unclassified")
 
 
@@ -130,14 +130,14 @@ def point_text(point: Mapping[str, Scalar]) -> str:
 
 
 def axes_note(axes: tuple[str, ...] | None) -> str | None:
-    """Say which axes moved; None outside a sweep, where none could."""
+    """Say which axes changed; None outside a sweep."""
     if axes is None:
         return None
-    return plain(f"{' and '.join(axes)} moved") if axes else "no axis moved"
+    return plain(f"{' and '.join(axes)} changed") if axes else "no axis changed"
 
 
 def resume_line(code: CodeObject) -> str | None:
-    """Return the line after which a resume function goes on, or None where nothing tells."""
+    """Return the line after which a resume function resumes, or None if unknown."""
     if code.resumes is None:
         return None
     if code.resumed_after is not None:
@@ -147,9 +147,9 @@ def resume_line(code: CodeObject) -> str | None:
 
 
 def resume_names(codes: Sequence[CodeObject]) -> dict[str, str]:
-    """Name the resume functions of one function, by id: by their lines, and where two share one, by what stands there.
+    """Name the resume functions of one function, by id: by their lines, and if two share a line, by its text.
 
-    A function whose line nothing tells is not named.
+    A function whose line is unknown is not named.
     """
     names = {code.id: f"resumed after line {line}" for code in codes if (line := resume_line(code)) is not None}
     texts = {code.id: code.resumed_after.text for code in codes if code.resumed_after is not None}
@@ -162,31 +162,31 @@ def resume_names(codes: Sequence[CodeObject]) -> dict[str, str]:
 
 
 def _shared(names: Mapping[str, str]) -> list[str]:
-    """Return the ids of those that do not have their name alone."""
+    """Return the ids of those whose name is not unique."""
     counts = Counter(names.values())
     return [identity for identity, name in names.items() if counts[name] > 1]
 
 
 def is_relation(source: str, expected: str) -> bool:
-    """Whether what was expected names every guarded value itself: ``a == 1 + b``."""
+    """Whether the expected text itself names every guarded value: ``a == 1 + b``."""
     return bool(source) and all(_names(expected, name) for name in source.split(_BETWEEN))
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether a text holds a name as a word of its own, and not as part of a word or in quotes."""
+    """Whether a text contains a name as a separate word, not as part of a word or in quotes."""
     return re.search(rf"(?<![\w'\".]){re.escape(name)}(?![\w'\"])", text) is not None
 
 
 def values_alone(expected: str, actual: str) -> str:
-    """Return what was met without the names that a relation gives already: ``22, 21`` for ``a = 22, b = 21``."""
+    """Return the actual values without the names that a relation already has: ``22, 21`` for ``a = 22, b = 21``."""
     parts = [part.rpartition(" = ") for part in actual.split(_BETWEEN)]
     return _BETWEEN.join(value if name and name in expected else name + sign + value for name, sign, value in parts)
 
 
 def roots_phrase(roots: Sequence[Failure]) -> str:
-    """Say what an entry would have needed free: ``size of x.size()[1] (and 2 more)``."""
+    """Say what would have to be free to vary: ``size of x.size()[1] (and 2 more)``."""
     if not roots:
         return ""
-    told = next((failure for failure in roots if not is_relation(failure.source, failure.expected)), roots[0])
+    root = next((failure for failure in roots if not is_relation(failure.source, failure.expected)), roots[0])
     more = f" (and {len(roots) - 1} more)" if len(roots) > 1 else ""
-    return f"{kind_of(told)} of {plain(told.source)}{more}"
+    return f"{kind_of(root)} of {plain(root.source)}{more}"

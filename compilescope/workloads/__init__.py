@@ -1,1 +1,1 @@
-"""What is run: declaring, loading and sweeping workloads."""
+"""Workloads: declaring, loading and sweeping them."""

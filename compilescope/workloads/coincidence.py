@@ -1,8 +1,8 @@
-"""Warns before a sweep of values that Dynamo would take for one another. Pure; imports no torch.
+"""Warns before a sweep about values that Dynamo would confuse. Pure; does not import torch.
 
-Dynamo gives equal sizes of the first inputs one symbol (duck sizing), and a size that equals a
-fixed width of the model goes static with it, without a word. Both look like a model that compiles
-for every shape, though another first point would show it free.
+Dynamo gives equal sizes of the first inputs one symbol (duck sizing), and a size that equals a fixed width of the model
+silently becomes static with it. Both look like a model that compiles for every shape, though it is free with another
+first point.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from compilescope.record import Scalar
 
 _MOST = 6
-"""Warnings of one sweep that are worth reading; the rest is counted."""
+"""Most warnings shown for one sweep; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class _Size:
         return "*".join(self.axes)
 
     def at(self, point: Mapping[str, Scalar]) -> int | None:
-        """Return the size at ``point``, None where an axis is no number there."""
+        """Return the size at ``point``, None if an axis is not a number there."""
         product = 1
         for axis in self.axes:
             value = point[axis]
@@ -47,14 +47,14 @@ def _is_size(value: Scalar) -> bool:
 
 
 def coincidences(points: Sequence[Mapping[str, Scalar]], widths: Mapping[int, str]) -> tuple[str, ...]:
-    """Return a sentence for each pair of sizes that are equal at the first point and part later.
+    """Return a sentence for each pair of sizes that are equal at the first point and differ later.
 
-    Only sizes that vary over the sweep are spoken of: what never varies may go static at no cost.
-    Sizes 0 and 1 coincide with nothing, as they get no symbol.
+    Only sizes that vary over the sweep count: a size that never varies may become static at no cost. Sizes 0 and 1
+    coincide with nothing, as they get no symbol.
 
     Args:
         points: in the order of their visit.
-        widths: sizes that the model's parameters fix, with where each comes from.
+        widths: sizes that the model's parameters fix, each with its origin.
     """
     if not points:
         return ()
@@ -81,7 +81,7 @@ def coincidences(points: Sequence[Mapping[str, Scalar]], widths: Mapping[int, st
 def _sizes(first: Mapping[str, Scalar]) -> list[_Size]:
     numbers = {axis: int(value or 0) for axis, value in first.items() if _is_size(value)}
     singles = [_Size((axis,), value) for axis, value in numbers.items()]
-    # A factor of 0 or 1 says nothing that the other factor does not.
+    # A product with a factor of 0 or 1 says no more than its other factor.
     factors = [(axis, value) for axis, value in numbers.items() if value > 1]
     products = [_Size((a, b), x * y) for (a, x), (b, y) in itertools.combinations(factors, 2)]
     return singles + products

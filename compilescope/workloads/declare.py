@@ -1,6 +1,6 @@
-"""How a workload is declared: a factory of a callable, and the axes along which its inputs vary.
+"""Declares workloads: a factory of a callable, and the axes along which its inputs vary.
 
-This file imports no torch: declaring costs nothing, building does.
+This file does not import torch: declaring costs nothing, building does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Axis:
 
     Attributes:
         name: the keyword argument that receives the values.
-        values: in the order in which a sweep visits them; a value may come twice.
+        values: in the order in which a sweep visits them; a value may repeat.
     """
 
     name: str
@@ -38,8 +38,8 @@ class Axis:
         """Declare an axis.
 
         Raises:
-            WorkloadError: the name is no identifier, there are no values, or one is not a bool,
-                a finite number, a string or None.
+            WorkloadError: the name is not an identifier, there are no values, or one is not a bool, a finite number, a
+                string or None.
         """
         if not name.isidentifier():
             msg = f"Axis {name!r} needs a name that can be a keyword argument."
@@ -70,15 +70,15 @@ class Workload:
     """A model with its inputs, as a factory of a callable that takes the axes as keyword arguments.
 
     Attributes:
-        name: what reports call it.
+        name: its name in reports.
         factory: builds the callable; called once a sweep. The command line may give its parameters
             values; all but ``device`` need a default.
         axes: what varies.
-        targets: what is meant to be compiled: functions, classes, modules, code objects or patterns.
-        plain: whether it stands for a function that was not declared as a workload; such a function
-            takes its axes from the command line.
-        setup: one line for the head of the report: what was compiled, and how; None where the program does it.
-        remarks: sentences that the report keeps with its sweep.
+        targets: what should be compiled: functions, classes, modules, code objects or patterns.
+        plain: whether it wraps a function that was not declared as a workload; such a function takes its axes from the
+            command line.
+        setup: one line for the head of the report: what was compiled, and how; None if the program does it.
+        remarks: sentences that the report shows with its sweep.
         order: in which its points are visited, as ``--order`` takes it; None for the order of the settings.
     """
 
@@ -95,7 +95,7 @@ class Workload:
         """Check the declaration.
 
         Raises:
-            WorkloadError: two axes share a name, or the factory needs an argument that nobody gives.
+            WorkloadError: two axes share a name, or the factory needs an argument without a default.
         """
         seen: set[str] = set()
         for axis in self.axes:
@@ -117,14 +117,14 @@ class Workload:
 
     @property
     def defaults(self) -> dict[str, object]:
-        """The parameters of the factory that have a default, with it."""
+        """The parameters of the factory that have a default, with that default."""
         return {p.name: p.default for p in _parameters(self.factory) or [] if p.default is not p.empty}
 
     def build(self, arguments: Mapping[str, Scalar] = MappingProxyType({})) -> Callable[..., object]:
         """Build the model and return the callable that a sweep calls.
 
         Args:
-            arguments: for parameters of the factory, ``device`` among them.
+            arguments: for parameters of the factory, including ``device``.
 
         Raises:
             WorkloadError: the factory has no such parameter, needs a device that is not given, or
@@ -155,7 +155,7 @@ def check_call(workload_name: str, call: Callable[..., object], axes: Iterable[s
     """Check that ``call`` can be called with the axes as keyword arguments and nothing else.
 
     Raises:
-        WorkloadError: it lacks an axis, or needs an argument that is no axis.
+        WorkloadError: it lacks an axis, or needs an argument that is not an axis.
     """
     names = list(axes)
     unknown = [name for name in names if not _accepts(call, name)]
@@ -170,7 +170,7 @@ def check_call(workload_name: str, call: Callable[..., object], axes: Iterable[s
 
 
 def _parameters(call: Callable[..., object]) -> list[inspect.Parameter] | None:
-    """Return the parameters of ``call``, or None where Python cannot tell (some builtins)."""
+    """Return the parameters of ``call``, or None if Python does not know (some builtins)."""
     try:
         return list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):
@@ -178,7 +178,7 @@ def _parameters(call: Callable[..., object]) -> list[inspect.Parameter] | None:
 
 
 def _needed(call: Callable[..., object]) -> list[str]:
-    """Return the names of the parameters without which ``call`` cannot be called."""
+    """Return the names of the required parameters of ``call``."""
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [
         parameter.name
@@ -188,7 +188,7 @@ def _needed(call: Callable[..., object]) -> list[str]:
 
 
 def _accepts(call: Callable[..., object], name: str) -> bool:
-    """Return whether ``call`` takes ``name`` as a keyword; True where Python cannot tell."""
+    """Return whether ``call`` takes ``name`` as a keyword; True if Python does not know."""
     parameters = _parameters(call)
     if parameters is None:
         return True
@@ -224,10 +224,10 @@ def workload(
     ``compilescope report --set NAME=VALUE`` replaces; ``--device`` gives the parameter ``device``.
 
     Args:
-        factory: where the decorator is written without parentheses: a workload without axes.
+        factory: if the decorator is written without parentheses: a workload without axes.
         axes: what varies between calls.
-        targets: what is meant to be compiled.
-        name: what reports call it; the factory's name by default.
+        targets: what should be compiled.
+        name: its name in reports; the factory's name by default.
 
     Raises:
         WorkloadError: the declaration contradicts itself.

@@ -1,6 +1,6 @@
-"""The end of a program as Python ends it: it waits for threads, then calls the exit handlers.
+"""Ends a program as Python does: waits for threads, then calls the exit handlers.
 
-A server's worker threads, and what a script registers with ``atexit``, compile and run as anything else does.
+A server's worker threads, and what a script registers with ``atexit``, compile and run like anything else.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LIBRARIES: Final = frozenset({"stdlib", "platstdlib", "purelib", "platlib"})
 
 @dataclass(slots=True)
 class Ending:
-    """What is left to do once the program's last line has run.
+    """What remains to do after the program's last line.
 
     Attributes:
         before: the threads that ran before the program did.
@@ -39,11 +39,11 @@ class Ending:
     handlers: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
 
     def come(self) -> None:
-        """Wait for the program's threads that are no daemons, and call its exit handlers, the last one first.
+        """Wait for the program's non-daemon threads, and call its exit handlers, the last one first.
 
         Raises:
-            KeyboardInterrupt: the user waits no longer.
-            SystemExit: a handler ends the program with a code of its own.
+            KeyboardInterrupt: the user stops the wait.
+            SystemExit: a handler ends the program with its own exit code.
         """
         _end_idle_workers(self.before)
         while (thread := self._running()) is not None:
@@ -63,9 +63,9 @@ class Ending:
 
 @contextlib.contextmanager
 def ending_seen() -> Iterator[Ending]:
-    """Keep the exit handlers that the program registers, so that they can be called while it is observed.
+    """Keep the exit handlers that the program registers, to call them while it is observed.
 
-    Those of libraries stay Python's: what they clean up may be needed for the report.
+    Python still calls those of libraries: the report may need what they clean up.
     """
     ending = Ending(frozenset(threading.enumerate()))
     register, unregister = atexit.register, atexit.unregister
@@ -89,14 +89,14 @@ def ending_seen() -> Iterator[Ending]:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a part of the program ended; ``hard`` where it ended the process, so that nothing follows."""
+    """How a part of the program ended; ``hard`` if it ended the process, so that nothing follows."""
 
     run: Run
     hard: bool = False
 
 
 def ended(part: Callable[[], object]) -> Ended:
-    """Run a part of a program and return how it ended; nothing that it raises escapes."""
+    """Run a part of a program and return how it ended; its exceptions do not propagate."""
     try:
         part()
     except HardExit as error:
@@ -113,7 +113,7 @@ def ended(part: Callable[[], object]) -> Ended:
 def _exited(error: SystemExit) -> Run:
     if isinstance(error, Replaced):
         return Run(status="exited", error=str(error))
-    # Any other value Python prints, and exits 1: 0.0 too.
+    # Python prints any other value, even 0.0, and exits 1.
     if error.code is None or (isinstance(error.code, int) and error.code == 0):
         return Run(status="ok", exit_code=0)
     if isinstance(error.code, int):
@@ -122,15 +122,15 @@ def _exited(error: SystemExit) -> Run:
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file is Python's own or an installed package's."""
+    """Whether a file belongs to Python or an installed package."""
     folders = {Path(path) for name, path in sysconfig.get_paths().items() if name in _LIBRARIES}
     return not Path(file).is_absolute() or any(Path(file).is_relative_to(folder) for folder in folders)
 
 
 def _end_idle_workers(before: frozenset[threading.Thread]) -> None:
-    """Let the workers of thread pools that nobody shut down finish their queues and end, as Python does.
+    """Let the workers of thread pools that were not shut down finish their queues and end, as Python does.
 
-    A pool that is older than the program is somebody else's: to end its workers shuts it down for good.
+    A pool that is older than the program is not the program's: ending its workers would shut it down for good.
     """
     pools: Any = sys.modules.get("concurrent.futures.thread")
     if pools is None:

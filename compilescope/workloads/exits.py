@@ -1,4 +1,4 @@
-"""Programs that end their process from within: what was recorded until then must not be lost, nor pass for success."""
+"""Programs that end their own process: their recording must not be lost, nor count as success."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from compilescope.record import Run
 
 _BROKEN = 2
-"""What a process ends with that was to judge a program and cannot."""
+"""The exit code of a process that cannot judge its program."""
 
 
 EXIT_TEXT: Final = "sys.exit: "
-"""How the error of a run begins that ended with a text, which Python prints."""
+"""The start of the error of a run that ended with a text, which Python prints."""
 
 
 class HardExit(SystemExit):
-    """What ``os._exit`` in the program became: Python would have waited for no thread, and called no exit handler."""
+    """Raised in place of ``os._exit``, for which Python waits for no thread and calls no exit handler."""
 
 
 class Replaced(HardExit):
-    """What ``os.exec*`` in the program became: it would have gone on as another one, of which nothing is seen."""
+    """Raised in place of ``os.exec*``: the program would become another one, which is not recorded."""
 
 
 @contextlib.contextmanager
 def hard_exits_seen() -> Iterator[None]:
-    """Let ``os._exit`` and ``os.exec*`` in the program under observation end the program, and not the observer.
+    """Let ``os._exit`` and ``os.exec*`` in the observed program end the program, and not the observer.
 
-    Training scripts end so, lest a teardown hang, and launchers become what they launch. In the main thread
-    it becomes ``SystemExit``. Another thread cannot end the program in any other way, so the process does end
-    there, with a sentence, and never with 0. A forked child may do as it likes.
+    Training scripts end this way because a teardown might hang, and launchers become what they launch. In the main
+    thread the call raises ``SystemExit``. Another thread cannot end the program in any other way, so the process does
+    end there, with a message, and never with 0. Forked children are not changed.
     """
     originals = os._exit, os.execv, os.execve
     process = os.getpid()
@@ -53,14 +53,14 @@ def hard_exits_seen() -> Iterator[None]:
                 original(path, *arguments)
             call = f"os.exec({path if isinstance(path, int) else os.fsdecode(path)!r})"
             check_thread(call, _BROKEN)
-            msg = f"{call}: what it goes on as is not seen"
+            msg = f"{call}: the program that it becomes is not recorded"
             raise Replaced(msg)
 
         return become
 
     def check_thread(call: str, status: int) -> None:
         if threading.current_thread() is not threading.main_thread():
-            sys.stderr.write(f"The program called {call} in a thread: nothing of it could be reported.\n")
+            sys.stderr.write(f"The program called {call} in a thread, so nothing could be reported.\n")
             sys.stderr.flush()
             originals[0](status or _BROKEN)
 
@@ -72,15 +72,15 @@ def hard_exits_seen() -> Iterator[None]:
 
 
 def _is_program(path: Any) -> bool:  # noqa: ANN401 (as above)
-    """Whether a process could become this; Python's search along PATH tries what is not there, too."""
+    """Whether a process could become this; Python's search along PATH also tries paths that do not exist."""
     return isinstance(path, int) or (Path(os.fsdecode(path)).is_file() and os.access(path, os.X_OK))
 
 
 def leave_as_child(process: int, run: Run) -> None:
-    """End a forked child in which the program has run to its end, as Python would: the report is its parent's.
+    """End a forked child that ran the program to its end, as Python would: its parent writes the report.
 
     Args:
-        process: that began to run the program.
+        process: the one that started the program.
         run: how it ended here.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a person is told about an exception of the user's program."""
+"""The message for an exception of the user's program."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ def one_line(error: BaseException) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return the text of what a program raised or ended with, or that it has none."""
+    """Return the text of what a program raised or ended with, or say that it has none."""
     try:
         return str(value)
     except Exception:  # noqa: BLE001 (it is the user's code that makes the text)
-        return f"<{type(value).__name__} whose text cannot be made>"
+        return f"<{type(value).__name__} whose str() fails>"
 
 
 def user_traceback(error: BaseException) -> str:
     """Return the traceback of ``error`` and of what caused it, trimmed to the user's frames.
 
-    Frames of compilescope and of Python's import system are left out, and so are those of torch,
-    but for the innermost: where a compiled call fails, thirty frames of the compiler would hide the
-    one line that made the call.
+    Frames of compilescope and of Python's import system are left out, and so are those of torch, except the innermost:
+    if a compiled call fails, thirty frames of the compiler would hide the line that made the call.
     """
     shown = traceback.TracebackException.from_exception(error)
     link: traceback.TracebackException | None = shown

@@ -1,4 +1,4 @@
-"""The working folder of a program that may leave it, or delete it: paths hold for the folder that the user is in."""
+"""The working folder of a program that may leave or delete it: paths are relative to the user's folder."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def folder_kept() -> Iterator[None]:
-    """Come back to the working folder behind the block; to what is left of it where it was deleted.
+    """Return to the working folder after the block, even if it was deleted.
 
-    A report that was to be written there then fails with a sentence. It is never written somewhere else.
+    A report for that folder then fails with a message. It is never written somewhere else.
     """
     home = Path.cwd()
     descriptor = os.open(home, os.O_PATH)
     try:
         yield
     finally:
-        # A program that becomes a daemon closes every descriptor that it finds.
+        # A program that becomes a daemon closes every descriptor.
         with contextlib.suppress(OSError):
             _go_to(home, descriptor)
             os.close(descriptor)
@@ -37,9 +37,9 @@ def _go_to(home: Path, descriptor: int) -> None:
 
 @contextlib.contextmanager
 def program_may_wander() -> Iterator[None]:
-    """Stand in the working folder behind the block; where it was deleted, in the nearest folder around it.
+    """Return to the working folder after the block; if it was deleted, to its nearest existing parent.
 
-    What is made of a run looks at the files that it speaks of, and needs a folder to be in.
+    Explaining a run reads its files, and needs a working folder.
     """
     home = Path.cwd()
     try:

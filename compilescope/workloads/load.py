@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def importable(source: WorkloadSource) -> Iterator[None]:
-    """Make the modules that the source imports findable: a file's folder (or its package's), else the working one.
+    """Put the source's imports on ``sys.path``: a file's folder (or its package's), else the working folder.
 
-    ``sys.path`` is as before on leaving.
+    ``sys.path`` is restored afterwards.
     """
     folder = Path.cwd() if isinstance(source.module, str) else _package_root(source.module.resolve().parent)
     before = list(sys.path)
@@ -48,12 +48,12 @@ def _package_root(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value that a source names and that is not a workload: a model, a class of models, or a function.
+    """A value that a source names and that is not a workload: a model, a model class, or a function.
 
     Attributes:
-        name: as reports call it.
-        source: the words that name it.
-        value: itself.
+        name: its name in reports.
+        source: the text that names it.
+        value: the value.
         home: the names beside it.
     """
 
@@ -64,14 +64,14 @@ class Found:
 
 
 def load(source: WorkloadSource, *, as_model: bool = False) -> tuple[Workload, ...] | Found:
-    """Import the source and return its workloads, or what else it names. Call it within :func:`importable`.
+    """Import the source and return its workloads, or what else it names. Call it inside :func:`importable`.
 
     Args:
         source: what the user named.
-        as_model: whether a file that declares no workload is asked for its model.
+        as_model: whether to look for a model in a file that declares no workload.
 
     Raises:
-        WorkloadError: it cannot be imported, declares no workload, or has nothing of that name.
+        WorkloadError: it cannot be imported, declares no workload, or has nothing with that name.
     """
     module, name = _module_and_name(source)
     if name is not None:
@@ -104,7 +104,7 @@ def _module_and_name(source: WorkloadSource) -> tuple[ModuleType, str | None]:
 
 
 def _model_in(module: ModuleType, source: WorkloadSource) -> Found:
-    """Return the only thing in a module that can be its model.
+    """Return the only possible model in a module.
 
     Raises:
         WorkloadError: there is none, or there are several.
@@ -115,7 +115,7 @@ def _model_in(module: ModuleType, source: WorkloadSource) -> Found:
     if names:
         msg = f"{source.module} holds {listing(names)}: name one, as {source.module}:{names[0]}."
     else:
-        msg = f"{source.module} holds neither a class of nn.Module nor a function that builds a model."
+        msg = f"{source.module} has neither an nn.Module class nor a function that builds a model."
     raise WorkloadError(msg)
 
 
@@ -140,11 +140,11 @@ def _import_file(path: Path) -> ModuleType:
     root = _package_root(path.parent)
     if root != path.parent:
         return importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
-    # A file called like a module that is loaded already (random.py) must not take its place.
+    # A file with the name of a loaded module (random.py) must not replace it.
     name = path.stem if path.stem not in sys.modules else f"workloads_of_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        msg = f"{path} cannot be imported: it is no Python source file."
+        msg = f"{path} cannot be imported: it is not a Python source file."
         raise WorkloadError(msg)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -169,14 +169,14 @@ def _named(module: ModuleType, source: WorkloadSource, name: str) -> tuple[Workl
         return (found,)
     shown = f"{os.fspath(source.module)}:{name}" if source.name is not None else os.fspath(source.module)
     if not callable(found) or (isinstance(found, type) and not is_model(found)):
-        what = "a class, but not one of nn.Module" if isinstance(found, type) else type(found).__name__
-        msg = f"{shown} is {what}; name a workload, a model, a class of nn.Module, or a function."
+        what = "a class, but not an nn.Module class" if isinstance(found, type) else type(found).__name__
+        msg = f"{shown} is {what}; name a workload, a model, an nn.Module class, or a function."
         raise WorkloadError(msg)
     return Found(name, shown, found, vars(module))
 
 
 def is_model(value: object) -> bool:
-    """Whether ``value`` is a module of torch or a class of them; torch is not imported for it."""
+    """Whether ``value`` is an ``nn.Module`` or a class of them; does not import torch."""
     torch = sys.modules.get("torch")
     if torch is None:
         return False

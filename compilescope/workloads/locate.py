@@ -1,4 +1,4 @@
-"""From the one word that the user gave, SOURCE, to what it names. Nothing of it is run here."""
+"""Finds what SOURCE, the user's one word, names. Nothing is run here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ModuleSource:
 
 @dataclass(frozen=True, slots=True)
 class RecordingSource:
-    """A recording that was saved."""
+    """A saved recording."""
 
     path: Path
 
@@ -56,14 +56,13 @@ Source = ScriptSource | ModuleSource | RecordingSource | WorkloadSource
 
 
 def locate(text: str) -> Source:
-    """Tell what ``text`` names, without running anything of it.
+    """Return what ``text`` names, without running it.
 
-    A ``.py`` file that uses ``compilescope.workload`` declares workloads; any other is a script. To
-    run one function of a file that does not, or a workload that it merely imports, name it:
-    ``file.py:name``.
+    A ``.py`` file that uses ``compilescope.workload`` declares workloads; any other is a script. To run one function of
+    a script, or a workload that a file only imports, name it: ``file.py:name``.
 
     Raises:
-        WorkloadError: there is no such thing, or it is nothing that can be run.
+        WorkloadError: it does not exist, or cannot be run.
     """
     module, colon, name = text.rpartition(":")
     if colon and (module.endswith(".py") or _is_dotted(module)) and _is_dotted(name):
@@ -79,10 +78,10 @@ def locate(text: str) -> Source:
 
 
 def locate_module(name: str) -> ModuleSource:
-    """Return the module that ``-m`` names; its package, if it has one, is not imported for that.
+    """Return the module that ``-m`` names, without importing its package.
 
     Raises:
-        WorkloadError: it is not a name, or there is no such module or package.
+        WorkloadError: it is not a name, or the module or package does not exist.
     """
     first = name.partition(".")[0]
     try:
@@ -91,7 +90,7 @@ def locate_module(name: str) -> ModuleSource:
         spec = None
     here = Path.cwd() / first
     if not _is_dotted(name) or (spec is None and not here.is_dir() and not here.with_suffix(".py").exists()):
-        msg = f"-m {name}: there is no module {first} here, nor one that is installed."
+        msg = f"-m {name}: there is no module {first}, neither here nor installed."
         raise WorkloadError(msg)
     return ModuleSource(name)
 
@@ -144,16 +143,16 @@ def _parse(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except SyntaxError as error:
-        msg = f"{path} is no valid Python: {error.msg} (line {error.lineno})."
+        msg = f"{path} is not valid Python: {error.msg} (line {error.lineno})."
     except ValueError as error:  # null bytes
-        msg = f"{path} is no valid Python: {error}."
+        msg = f"{path} is not valid Python: {error}."
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror or error}."
     raise WorkloadError(msg)
 
 
 def declares_workloads(tree: ast.Module) -> bool:
-    """Return whether the file uses ``compilescope.workload``, under whatever name it imports it."""
+    """Return whether the file uses ``compilescope.workload``, under any import name."""
     packages: set[str] = set()
     names: set[str] = set()
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""Compares a compiled call with the same call run by plain Python and torch."""
+"""Compares a compiled call with the same call in eager mode."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ class ResultsDifferError(Exception):
 class EagerComparison:
     """Runs a call compiled, then eager from the same random state, and measures the difference.
 
-    The eager run is under ``torch.compiler.set_stance("force_eager")``: compiled callables run their
-    original code and the caches stay as they are. It is a second call of the user's function, so a
-    function that counts its calls sees two. The results are copied before it, in case both calls
-    return one buffer.
+    The eager run uses ``torch.compiler.set_stance("force_eager")``: compiled callables run their original code and the
+    caches do not change. It is a second call of the user's function, so a function that counts its calls sees two. The
+    compiled results are copied first, in case both calls return one buffer.
     """
 
     def run(self, call: Callable[[], object]) -> Callable[[], Parity | None]:
         """Make the compiled call; return what makes the eager one and compares.
 
-        The returned function gives None where there is nothing to compare: no tensor and no number
-        in the result, or only tensors without data (``meta``). It raises :class:`ResultsDifferError`
-        where the results differ in structure, shape, dtype, or in where they are not finite.
+        The returned function gives None if there is nothing to compare: no tensor and no number in the result, or only
+        tensors without data (``meta``). It raises :class:`ResultsDifferError` if the results differ in structure,
+        shape, dtype, or in where they are not finite.
         """
         before = _RandomState()
         compiled = _leaves(call(), copy=True)
@@ -56,13 +55,13 @@ class EagerComparison:
 
 
 class _RandomState:
-    """The state of every random generator that a model may draw from."""
+    """The state of every random generator that a model may use."""
 
     def __init__(self) -> None:
         self._python = random.getstate()
         self._cpu = torch.get_rng_state()
         self._cuda = torch.cuda.get_rng_state_all() if _cuda_in_use() else None
-        numpy = sys.modules.get("numpy")  # only where the user's code loaded it
+        numpy = sys.modules.get("numpy")  # only if the user's code loaded it
         self._numpy: Any = numpy.random.get_state() if numpy is not None else None
 
     def restore(self) -> None:
@@ -82,7 +81,7 @@ Leaves = dict[str, torch.Tensor]
 
 
 def _leaves(result: object, *, copy: bool) -> Leaves:
-    """Return every tensor and number of a nested result by its place, such as ``[0].sample``."""
+    """Return every tensor and number of a nested result by its path, such as ``[0].sample``."""
     found: Leaves = {}
     for place, value in _walk(result, "", set()):
         if isinstance(value, torch.Tensor):
@@ -115,15 +114,15 @@ def _walk(value: object, place: str, above: set[int]) -> Iterator[tuple[str, tor
 def measure(compiled: Leaves, eager: Leaves) -> Parity | None:
     """Return how far two results are from each other, over all their leaves together.
 
-    ``relative_l2`` and ``psnr`` stay finite where the eager result is all zeros: a JSON recording
-    holds no infinity, so they are capped at the largest float.
+    ``relative_l2`` and ``psnr`` stay finite if the eager result is all zeros: a JSON recording cannot hold infinity, so
+    they are capped at the largest float.
 
     Raises:
         ResultsDifferError: they differ in structure, shape, dtype, or in where they are not finite.
     """
     if compiled.keys() != eager.keys():
         one_sided = sorted(compiled.keys() ^ eager.keys())
-        msg = f"the compiled and the eager result have other parts: {one_sided[0] or 'the result itself'}"
+        msg = f"the compiled and the eager result have different parts: {one_sided[0] or 'the result itself'}"
         raise ResultsDifferError(msg)
     pairs = [(place, compiled[place], eager[place]) for place in compiled]
     for place, ours, theirs in pairs:
@@ -181,7 +180,7 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _psnr(squares: float, elements: int, peak: float) -> float | None:
-    """Return the peak signal-to-noise ratio in dB, None where the results are equal."""
+    """Return the peak signal-to-noise ratio in dB, None if the results are equal."""
     if squares == 0.0:
         return None
     return float(20 * torch.log10(torch.tensor(max(peak, _TINY) / (squares / elements) ** 0.5, dtype=torch.double)))

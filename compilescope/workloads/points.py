@@ -1,4 +1,4 @@
-"""Which points a sweep visits, and in which order. Pure; imports no torch."""
+"""Which points a sweep visits, and in which order. Pure; does not import torch."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ RETURN: Final = "return_to_start"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How a sweep walks.
+    """The order of a sweep.
 
     Attributes:
         name: one of :data:`ORDERS`.
-        seed: of ``random``; no other order looks at it.
-        returns: whether the first point is visited once more at the end. A compilation there is no
-            axis' doing: every axis has a value that was compiled before.
+        seed: of ``random``; other orders ignore it.
+        returns: whether the first point is visited once more at the end. No axis causes a compilation there: every axis
+            has a value that was compiled before.
     """
 
     name: str = GRID
@@ -46,10 +46,10 @@ class Order:
         return f"{shown}+{RETURN}" if self.returns else shown
 
     def points(self, axes: Sequence[Axis]) -> list[Point]:
-        """Return the points in the order of their visit. No axes make one point without values.
+        """Return the points in the order of their visit.
 
-        ``grid`` varies the last axis fastest. ``one_at_a_time`` starts from every axis' first
-        value and moves one axis while the others rest there.
+        Without axes there is one point without values. ``grid`` varies the last axis fastest.
+        ``one_at_a_time`` starts from every axis' first value and varies one axis while the others stay there.
         """
         if self.name == ONE_AT_A_TIME:
             found = _one_at_a_time(axes)
@@ -70,7 +70,7 @@ def parse_order(text: str, *, seed: int = 0) -> Order:
     """Read ``grid``, ``one_at_a_time`` or ``random``, each with ``+return_to_start`` if wanted.
 
     Raises:
-        UsageError: it is none of these; the text names them.
+        UsageError: it is none of these; the message names them.
     """
     name, plus, suffix = text.replace("-", "_").partition("+")
     if name not in ORDERS or (plus and suffix != RETURN):
@@ -81,7 +81,7 @@ def parse_order(text: str, *, seed: int = 0) -> Order:
 
 
 def override(axes: Sequence[Axis], chosen: Mapping[str, Sequence[str]], *, where: str) -> list[Axis]:
-    """Return ``axes`` with the values that the command line gives; the others keep theirs.
+    """Return ``axes`` with the command line's values; the others keep theirs.
 
     Args:
         axes: as the workload declares them.
@@ -89,7 +89,7 @@ def override(axes: Sequence[Axis], chosen: Mapping[str, Sequence[str]], *, where
         where: names the workload in an error.
 
     Raises:
-        UsageError: there is no such axis; the text names those that there are.
+        UsageError: an axis is unknown; the message names the known ones.
         WorkloadError: a value is missing.
     """
     known = {axis.name: axis for axis in axes}
@@ -107,7 +107,7 @@ def override(axes: Sequence[Axis], chosen: Mapping[str, Sequence[str]], *, where
 
 
 def _text_of(axis: Axis) -> str | None:
-    """Return a value of an axis that has nothing but strings, which ``3x7`` and ``512`` alike then are."""
+    """Return a value of an axis that has only strings: both ``3x7`` and ``512`` are strings then."""
     texts = [value for value in axis.values if isinstance(value, str)]
     return texts[0] if len(texts) == len(axis.values) else None
 
@@ -117,7 +117,7 @@ def read_value(text: str, *, like: object = None) -> Scalar:
 
     Args:
         text: as typed.
-        like: a value in its place; where that is a string, so is this one.
+        like: an existing value of the axis; if it is a string, so is this one.
     """
     if isinstance(like, str):
         return text

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, where somebody is there to see it."""
+"""A progress bar on stderr, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show(points: Sequence[Point]) -> Iterator[Point]:
-    """Hand out ``points`` in order, with a bar on stderr if it is a terminal."""
+    """Yield ``points`` in order, with a bar on stderr if it is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield from points

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _DEPTH = 4
-"""How far to look: callable, closure, an object that holds the model (a pipeline), a container in it."""
+"""How deep to search: callable, closure, an object that holds the model (a pipeline), a container in it."""
 
 
 def modules_of(call: Callable[..., object]) -> list[nn.Module]:
     """Return the outermost modules reachable from ``call``, each once.
 
-    Looked through are closures, the globals that the function's code names, bound methods, partial
-    arguments, containers, and the attributes of plain objects.
+    It searches closures, the globals that the function's code names, bound methods, partial arguments, containers, and
+    the attributes of plain objects.
     """
     found: dict[int, nn.Module] = {}
     seen: set[int] = set()
@@ -55,11 +55,11 @@ def _held_by_function(function: FunctionType) -> Iterator[object]:
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # a cell that is not filled yet
+        except ValueError:  # an empty cell
             continue
     for name in function.__code__.co_names:
         held = function.__globals__.get(name)
-        # A global that is a module or a class is a library: the model is an object or a function of the user's.
+        # A global module or class belongs to a library: the model is an object or a function of the user.
         if isinstance(held, nn.Module | FunctionType) or (held is not None and not _is_library(held)):
             yield held
 
@@ -71,7 +71,7 @@ def _is_library(value: object) -> bool:
 def static_widths(call: Callable[..., object]) -> dict[int, str]:
     """Return the sizes that the model's parameters fix, each with the name of a parameter that has it.
 
-    0 and 1 are left out: Dynamo gives them no symbol, so nothing can be confused with them.
+    0 and 1 are left out: Dynamo gives them no symbol, so it cannot confuse them with others.
     """
     widths: dict[int, str] = {}
     for module in modules_of(call):

@@ -1,4 +1,4 @@
-"""Which revision of the user's repository was run."""
+"""The revision of the user's repository."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS = 5.0
 def revision_of(place: Path) -> str | None:
     """Return the git commit that ``place`` is checked out at, with ``-dirty`` where files differ from it.
 
-    None where there is no git, no repository, or no answer within a few seconds.
+    None without git, without a repository, or without an answer within a few seconds.
     """
     git = shutil.which("git")
     folder = place if place.is_dir() else place.parent

@@ -1,4 +1,4 @@
-"""Runs a script the way ``python script.py`` does, and tells how it ended."""
+"""Runs a script the way ``python script.py`` does, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def run_script(path: Path, arguments: Sequence[str] = ()) -> Run:
-    """Run the file at ``path`` as ``__main__`` and return how it ended; nothing that it raises escapes.
+    """Run the file at ``path`` as ``__main__`` and return how it ended; its exceptions do not propagate.
 
-    ``sys.argv`` holds the script and ``arguments``, and its folder comes first on ``sys.path``, unless
-    Python runs with safe paths; both are as before on return. ``sys.exit(0)`` is an ordinary end.
+    ``sys.argv`` holds the script and ``arguments``, and its folder comes first on ``sys.path``, unless Python runs with
+    safe paths; both are restored on return. ``sys.exit(0)`` is an ordinary end.
     """
     whole = path.resolve()
     return _run(lambda: runpy.run_path(str(whole), run_name="__main__"), [str(whole), *arguments], whole.parent)
@@ -37,7 +37,7 @@ def _run(program: Callable[[], object], argv: list[str], folder: Path) -> Run:
         if run.hard:
             return run.run
         last = ended(ending.come)
-    # What a thread or an exit handler ends with is the end where the program itself ended well.
+    # If the program itself ended well, the end of its threads or exit handlers counts.
     return run.run if last.run.status == "ok" or run.run.status != "ok" else last.run
 
 

@@ -55,18 +55,18 @@ class Settings:
     """How to run.
 
     Attributes:
-        patterns: targets beside those that the workload declares.
-        values: axis name to the values that replace its own, as text.
+        patterns: targets in addition to those of the workload.
+        values: axis name to the values that override its own, as text.
         order: of the sweep.
         parity: whether to compare every point with eager.
-        arguments: for parameters of the factory, ``device`` among them, as text.
-        count_runs: whether calls are compared with graph runs, to see eager fallbacks.
+        arguments: for parameters of the factory, including ``device``, as text.
+        count_runs: whether calls are compared with graph runs, to detect eager fallbacks.
         warn: shows a doubt before the run.
-        track: shows progress while it hands out points.
-        over: is called when the program has ended, before what was recorded is explained.
-        model: how a source that is a model is built, called and compiled; None where nothing of that was asked.
+        track: shows progress while it yields points.
+        over: called when the program has ended, before the recording is explained.
+        model: how to build, call and compile a source that is a model; None without model options.
         order_given: whether the user chose the order.
-        write_workload: where the workload is written that a model and its options amount to.
+        write_workload: where to write a model and its options as a workload.
     """
 
     patterns: tuple[str, ...] = ()
@@ -84,9 +84,9 @@ class Settings:
 
 
 def record_script(source: ScriptSource | ModuleSource, arguments: Sequence[str], settings: Settings) -> Recording:
-    """Run a script or a module as ``__main__`` and return what was recorded until it ended, however it ended.
+    """Run a script or a module as ``__main__`` and return the recording, however it ended.
 
-    What the script prints to ``sys.stdout`` goes to stderr: stdout belongs to the report.
+    What the script prints to ``sys.stdout`` goes to stderr: stdout is for the report.
     """
     home, process = Path.cwd(), os.getpid()
     with observe(settings.patterns, count_runs=settings.count_runs) as scope, contextlib.redirect_stdout(sys.stderr):
@@ -112,7 +112,7 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
     """Import the workloads of ``source``, sweep each of them, and return the recording.
 
     Raises:
-        WorkloadError: the source cannot be imported, or declares nothing that can be run.
+        WorkloadError: the source cannot be imported, or has nothing to run.
         UsageError: an axis is unknown.
     """
     home = Path.cwd()
@@ -124,7 +124,7 @@ def record_workloads(source: WorkloadSource, settings: Settings) -> Recording:
             _refuse_model_options(source, settings)
             recording, run = _record(_with_values(found, settings.values), settings)
     if settings.arguments.get("device") == "meta":
-        # The recorder names the machine's device; what ran on meta ran on none.
+        # The recorder names the machine's device; a run on meta uses none.
         recording = msgspec.structs.replace(recording, meta=msgspec.structs.replace(recording.meta, device="meta"))
     return _ended(recording, run, revision_of(home if isinstance(source.module, str) else source.module))
 
@@ -142,10 +142,10 @@ def _record(workloads: Sequence[Workload], settings: Settings) -> tuple[Recordin
 
 
 def _record_found(found: Found, settings: Settings) -> tuple[Recording, Run, Settings]:
-    """Sweep a model, or call a function; a function that compiles nothing and returns a model is one that builds it."""
+    """Sweep a model, or call a function; a function that compiles nothing and returns a model is its builder."""
     if not is_model(found.value) and settings.model is None:
         answers: list[object] = []
-        # Where it returns a model, the program may not be over.
+        # If it returns a model, the program may not be over.
         called = dataclasses.replace(settings, over=lambda: None if answers else settings.over())
         recording, run = _record(_with_values([_plain(found, answers)], settings.values), called)
         if not answers or recording.compilations or settings.values:
@@ -169,7 +169,7 @@ def _plain(found: Found, answers: list[object]) -> Workload:
 
 
 def _of_model(found: Found, settings: Settings) -> tuple[Workload, Settings]:
-    """Return the workload that a model amounts to, and how to sweep it."""
+    """Return the workload for a model, and how to sweep it."""
     target = ModelTarget(found.name, found.source, cast("Any", found.value), found.home)
     given = {name: text for name, text in settings.arguments.items() if name != _DEVICE}
     options = settings.model or ModelOptions()
@@ -199,7 +199,7 @@ def _ended(recording: Recording, run: Run, revision: str | None) -> Recording:
 
 
 def _targets(workloads: Sequence[Workload], patterns: Sequence[str]) -> list[object]:
-    """Return every target once; what a user gives need not be hashable."""
+    """Return every target once; targets need not be hashable."""
     wanted = [*(target for one in workloads for target in one.targets), *patterns]
     return list({target if isinstance(target, str) else id(target): target for target in wanted}.values())
 
@@ -207,8 +207,8 @@ def _targets(workloads: Sequence[Workload], patterns: Sequence[str]) -> list[obj
 def _with_values(workloads: Sequence[Workload], values: Mapping[str, Sequence[str]]) -> list[Workload]:
     """Give the axes the values of the command line.
 
-    A plain function gets its axes from there alone. Of several workloads, each takes the values of
-    the axes that it has; an axis that none of them has is an error.
+    A plain function gets all its axes from there. Of several workloads, each takes the values of the axes that it has;
+    an axis that none of them has is an error.
     """
     declared = {axis.name for one in workloads for axis in one.axes}
     changed: list[Workload] = []
@@ -224,10 +224,10 @@ def _with_values(workloads: Sequence[Workload], values: Mapping[str, Sequence[st
 
 
 def _sweep_each(workloads: Sequence[Workload], scope: Scope, settings: Settings) -> Run:
-    """Sweep one after the other. The first that crashes or is interrupted is the last: its story is the run's.
+    """Sweep one after the other. The first that crashes or is interrupted is the last, and its end is the run's.
 
     Raises:
-        WorkloadError: the first cannot be run at all. Once there are sweeps, they are kept instead.
+        WorkloadError: the first cannot run at all. Once there are sweeps, they are kept instead.
     """
     for one in workloads:
         try:
@@ -268,7 +268,7 @@ def _sweep(workload: Workload, scope: Scope, settings: Settings) -> Walk:
         comparison=EagerComparison() if settings.parity else None,
         track=settings.track,
     )
-    # Worked out here, as two workloads with the same axes could not be told apart in the whole recording.
+    # Computed here: in the whole recording, two workloads with the same axes cannot be distinguished.
     summary = summarise(result.sweep, scope.recording.compilations[earlier:])
     swept = msgspec.structs.replace(result.sweep, summary=summary, setup=workload.setup)
     scope.add_sweep(swept)

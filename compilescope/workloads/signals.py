@@ -1,4 +1,4 @@
-"""Signals that ask the program to end: it ends, and what was recorded until then is kept and written."""
+"""Signals that ask the program to end: it ends, and its recording until then is kept and written."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from types import FrameType
 
 TERMINATED: Final = 128 + signal.SIGTERM
-"""What a shell makes of a program that SIGTERM ended."""
+"""The shell's exit code for a program that SIGTERM ended."""
 
 _TIMERS: Final = frozenset({signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF})
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived. It ends whatever Ctrl-C would end, and passes what lets Ctrl-C pass."""
+    """SIGTERM arrived. It ends everything that Ctrl-C ends, and propagates wherever Ctrl-C does."""
 
 
 class Signals:
-    """What becomes of SIGTERM and Ctrl-C: they end the program that runs; once it has ended, they wait."""
+    """Handles SIGTERM and Ctrl-C: they end the running program; once it has ended, they wait."""
 
     def __init__(self) -> None:
-        """Let nothing wait yet."""
+        """No signal waits yet."""
         self._process = os.getpid()
         self._handled: set[int] = set()
         self._waiting = False
         self._timers = {timer for timer in _TIMERS if signal.getitimer(timer) != (0.0, 0.0)}
         self.code: int | None = None
-        """What to exit with for a signal that has waited; None where none has come."""
+        """The exit code for a signal that has waited; None if none came."""
 
     def handle(self) -> None:
-        """Take SIGTERM from now on, where nothing else handles or ignores it and signals can be taken at all."""
+        """Handle SIGTERM from now on, unless something else handles or ignores it or signals cannot be handled."""
         if threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -48,25 +48,25 @@ class Signals:
             self._handled.add(signal.SIGINT)
 
     def wait(self) -> None:
-        """Let signals wait from now on, until all that was recorded is written; a second Ctrl-C does not."""
+        """Let signals wait from now on, until the recording is written; a second Ctrl-C does not wait."""
         self._waiting = True
-        # The program has ended, and with it what its timers were for; one that was set before is somebody else's.
+        # The program has ended, so its timers are useless; an earlier timer is not the program's.
         for timer in _TIMERS - self._timers:
             signal.setitimer(timer, 0)
-        # The program may have put its own handlers there, too.
+        # The program may have installed its own handlers.
         for number, handler in ((signal.SIGTERM, self._terminate), (signal.SIGINT, self._interrupt)):
             if number in self._handled:
                 signal.signal(number, handler)
 
     def release(self) -> None:
-        """Put back what was there."""
+        """Restore the previous handlers."""
         for number, handler in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
             if number in self._handled:
                 signal.signal(number, handler)
 
     def _terminate(self, number: int, _: object) -> None:
         if os.getpid() != self._process:
-            # A forked child has our handler too, and ends as it would without it.
+            # A forked child inherits our handler, and ends as it would without it.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif self._waiting:
@@ -82,9 +82,9 @@ class Signals:
 
 @contextlib.contextmanager
 def signals_seen() -> Iterator[Signals]:
-    """Let SIGTERM, which is how a time limit of CI begins, end the program as Ctrl-C does.
+    """Let SIGTERM, the first signal of a CI timeout, end the program as Ctrl-C does.
 
-    Where something else handles or ignores the signal already, that stays; so does what the program does about it.
+    If something else already handles or ignores the signal, that stays; so do the program's own handlers.
     """
     signals = Signals()
     signals.handle()
@@ -95,7 +95,7 @@ def signals_seen() -> Iterator[Signals]:
 
 
 def interruption(error: KeyboardInterrupt) -> Run:
-    """Return how a run ended that ``error`` ended."""
+    """Return how a run ended, given the error that ended it."""
     terminated = isinstance(error, Terminated)
     return Run(
         status="interrupted",

@@ -1,4 +1,4 @@
-"""stdout and stderr of a program that may replace, redirect or close them: what we say must arrive all the same."""
+"""stdout and stderr of a program that may replace, redirect or close them: our output must still arrive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def streams_kept() -> Iterator[None]:
-    """Have ``sys.stdout`` and ``sys.stderr`` behind the block as they were before it, whatever was done to them."""
+    """Restore ``sys.stdout`` and ``sys.stderr`` after the block, whatever was done to them."""
     with _kept("stdout", 1), _kept("stderr", 2):
         yield
 
@@ -32,7 +32,7 @@ def _kept(name: str, descriptor: int) -> Iterator[None]:
     try:
         yield
     finally:
-        # What the program has printed goes where the program wanted it.
+        # The program's output goes where the program wanted it.
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
         if copy is not None:
@@ -45,7 +45,7 @@ def _kept(name: str, descriptor: int) -> Iterator[None]:
 def _opened(descriptor: int, encoding: str, errors: str | None) -> TextIO | None:
     try:
         return open(descriptor, "w", encoding=encoding, errors=errors, closefd=False)
-    except OSError:  # it is closed for good: a stream that is not there, to Python
+    except OSError:  # it stays closed: to Python, a stream that does not exist
         return None
 
 

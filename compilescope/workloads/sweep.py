@@ -1,4 +1,4 @@
-"""Runs a workload over its points, stamping what each of them compiles. Imports no torch itself."""
+"""Runs a workload over its points, stamping what each of them compiles. Does not import torch itself."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Scope(Protocol):
-    """What a sweep needs of an observation in progress; :class:`compilescope.observing.Scope` has it."""
+    """What a sweep needs from an observation in progress; :class:`compilescope.observing.Scope` has it."""
 
     @property
     def recording(self) -> Recording:
-        """What was recorded so far."""
+        """The recording so far."""
 
     def at(self, values: dict[str, Scalar]) -> AbstractContextManager[None]:
         """Stamp the compilations made inside with the point."""
@@ -40,7 +40,7 @@ class Scope(Protocol):
 
 
 class Comparison(Protocol):
-    """Runs a call and measures how far it is from the same call without a compiler."""
+    """Runs a call and measures its difference from the same call in eager mode."""
 
     def run(self, call: Callable[[], object]) -> Callable[[], Parity | None]:
         """Make the compiled call; return what makes the eager one and compares."""
@@ -48,12 +48,12 @@ class Comparison(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to visit.
+    """The plan of a sweep.
 
     Attributes:
         workload: its name.
-        axes: with the values chosen for this sweep.
-        order: how to walk them.
+        axes: with the values for this sweep.
+        order: of the points.
         warnings: doubts to keep with the result.
     """
 
@@ -69,12 +69,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A sweep that was walked.
+    """A sweep that ran.
 
     Attributes:
-        sweep: what became of its points.
+        sweep: its points.
         traceback: of the first that failed, for people.
-        interrupted_by: what ended it before its last point; None where nothing did.
+        interrupted_by: what ended it before its last point, or None.
     """
 
     sweep: Sweep
@@ -97,15 +97,15 @@ def walk(
 ) -> Walk:
     """Call ``call`` at every point of ``plan``, starting from empty caches.
 
-    A point that raises is recorded and the sweep goes on. Ctrl-C or SIGTERM ends it; what was visited
-    is kept, and the sweep says that it was not completed.
+    A point that raises is recorded and the sweep continues. Ctrl-C or SIGTERM ends it; the points so far are kept, and
+    the sweep is marked incomplete.
 
     Args:
         plan: what to visit.
         call: takes the axes as keyword arguments.
         scope: the observation in progress.
-        comparison: compares each point with eager; None leaves parity unlooked at.
-        track: shows progress while it hands out the points.
+        comparison: compares each point with eager; None for no comparison.
+        track: shows progress while it yields the points.
     """
     visited: list[SweepPoint] = []
     first_traceback: str | None = None
@@ -135,20 +135,20 @@ def _visit(
     scope: Scope,
     comparison: Comparison | None,
 ) -> tuple[SweepPoint, str | None]:
-    """Run one point. Returns it, and the traceback where it raised."""
+    """Run one point. Returns it, and the traceback if it raised."""
     started = time.perf_counter()
     seconds: float | None = None
     parity: Parity | None = None
     try:
         with scope.at(values):
-            # Without a comparison the result is dropped here: two points' outputs are never alive together.
+            # Without a comparison the result is dropped here, so that two points' outputs are never alive together.
             compare = None if comparison is None else comparison.run(lambda: call(**values))
             if compare is None:
                 call(**values)
             _wait_for_device()
         seconds = time.perf_counter() - started
         if compare is not None:
-            # The eager run is our own: it is no call that ran eager unasked.
+            # The eager run is our own, not a fallback.
             with scope.aside():
                 parity = compare()
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the user's code may raise anything; the sweep goes on)
@@ -158,7 +158,7 @@ def _visit(
 
 
 def _wait_for_device() -> None:
-    """Let an asynchronous CUDA error surface at the point that caused it."""
+    """Make an asynchronous CUDA error surface at the point that caused it."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.synchronize()

@@ -124,7 +124,7 @@ def test_free_values_beside_one_that_raised() -> None:
 
 
 def test_single_value_beside_one_that_raised_is_not_called_free() -> None:
-    assert said((32, 200), attempt(0, 32), raising=(200,)) == "200: raised IndexError; otherwise not looked at"
+    assert said((32, 200), attempt(0, 32), raising=(200,)) == "200: raised IndexError; otherwise not checked"
 
 
 def test_values_that_an_interrupted_sweep_did_not_reach_are_counted() -> None:

@@ -162,7 +162,7 @@ def test_points_that_raised_are_counted_among_all() -> None:
 def test_what_was_not_looked_at_is_not_called_clean() -> None:
     blind = recording(attempt(), attempt(recompile=Recompile(entries=())), counts_runs=False)
     assert names(blind) == ["unexplained", "runs_not_counted"]
-    assert "1 recompile (shape-driven or not was not looked at for 1)" in verdict(blind)
+    assert "1 recompile (not checked whether shape-driven for 1)" in verdict(blind)
     assert "no eager fallback" not in validation(blind)
     assert "eager calls were not looked at" in validation(blind)
 
@@ -176,7 +176,7 @@ def test_shape_driven_shares_are_words_where_they_can_be() -> None:
     assert "1 recompile (shape-driven)" in with_shape([True])
     assert "1 recompile (not shape-driven)" in with_shape([False])
     assert "2 recompiles (1 shape-driven)" in with_shape([True, False])
-    assert "2 recompiles (1 shape-driven; shape-driven or not was not looked at for 1)" in with_shape([True, None])
+    assert "2 recompiles (1 shape-driven; not checked whether shape-driven for 1)" in with_shape([True, None])
 
 
 def test_a_shared_wrapper_goes_by_the_class_it_ran_for() -> None:

@@ -186,7 +186,7 @@ def test_sessions_that_write_one_file_at_once_lose_nothing(tmp_path: Path) -> No
 
 def test_file_that_has_become_something_else_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("{}")
-    with pytest.raises(UsageError, match="is no baseline"):
+    with pytest.raises(UsageError, match="is not a compilescope baseline"):
         rewrite(tmp_path / "b.json", lambda now: now)
     assert (tmp_path / "b.json").read_text() == "{}"
 
@@ -291,26 +291,26 @@ SOUND = '{"format": 1, "torch": {"2.13": {"CS301 x": 1, "~": 0}}}'
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "is no valid JSON, or was cut short"),
-        (SOUND[:-9], "is no valid JSON, or was cut short"),
-        ("[" * 100_000, "is no valid JSON: it is nested too deeply"),
-        (SOUND.replace('x": 1', 'x": ' + "[" * 100_000), "is no valid JSON: it is nested too deeply"),
-        ("[]", "is no baseline of compilescope"),
-        ('{"meta": {}}', "is no baseline of compilescope"),
+        ("", "is not valid JSON, or was cut short"),
+        (SOUND[:-9], "is not valid JSON, or was cut short"),
+        ("[" * 100_000, "is not valid JSON: it is nested too deeply"),
+        (SOUND.replace('x": 1', 'x": ' + "[" * 100_000), "is not valid JSON: it is nested too deeply"),
+        ("[]", "is not a compilescope baseline"),
+        ('{"meta": {}}', "is not a compilescope baseline"),
         (SOUND.replace("1, ", "2, ", 1), "has format 2; this version reads format 1"),
-        (SOUND.replace('"torch"', '"torhc"'), "is no baseline of compilescope"),
+        (SOUND.replace('"torch"', '"torhc"'), "is not a compilescope baseline"),
         (SOUND.replace('"format"', '"strict": true, "format"'), "Unknown key 'strict' in the baseline"),
         (SOUND.replace("2.13", "latest"), "'latest' in the baseline .* must be a version"),
         (SOUND.replace("CS301 x", "CS310 x"), "Unknown entry 'CS310 x' .*Did you mean CS3"),
         (SOUND.replace("CS301 x", "CS301"), "Unknown entry 'CS301'"),
-        (SOUND.replace("CS301 x", "CS101 x"), "accepts what nobody can accept: nothing-compiled"),
+        (SOUND.replace("CS301 x", "CS101 x"), "accepts a finding that cannot be accepted: nothing-compiled"),
         (SOUND.replace('x": 1', 'x": 0'), "must be a whole number of 1 or more, not 0"),
         (SOUND.replace('x": 1', 'x": true'), "must be a whole number of 1 or more, not True"),
         (SOUND.replace('x": 1', 'x": 1.5'), "must be a whole number of 1 or more, not 1.5"),
         (SOUND.replace('x": 1', 'x": NaN'), "must be a whole number of 1 or more, not nan"),
         (SOUND.replace("CS301 x", "CS301 \\ud800"), r"'CS301 \\ud800' .* is not UTF-8 text"),
-        (SOUND.replace('x": 1', 'x": 1, "CS301 x": "\\ud800"'), r"comes twice, as 1 and '\\ud800'"),
-        (SOUND.replace('x": 1', 'x": 1, "CS301 x": 2'), "'CS301 x' comes twice, as 1 and 2"),
+        (SOUND.replace('x": 1', 'x": 1, "CS301 x": "\\ud800"'), r"appears twice, as 1 and '\\ud800'"),
+        (SOUND.replace('x": 1', 'x": 1, "CS301 x": 2'), "'CS301 x' appears twice, as 1 and 2"),
     ],
 )
 def test_file_that_is_no_baseline_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
@@ -323,7 +323,7 @@ def test_file_that_is_no_baseline_is_refused(tmp_path: Path, text: str, sentence
 
 def test_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_bytes(b"\xff\xfe{")
-    with pytest.raises(UsageError, match="is no UTF-8 text"):
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
         read(tmp_path / "b.json")
 
 

@@ -90,7 +90,7 @@ def test_nothing_compiled() -> None:
         ("inlined", "CS103", "it was inlined into attend"),
         ("cached", "CS104", "compiled before the recording began"),
         ("skipped", "CS105", "was skipped by Dynamo and ran eagerly"),
-        ("compiled", "CS102", "said to be compiled, and no compilation of it was recorded"),
+        ("compiled", "CS102", "is reported as compiled, but no compilation of it was recorded"),
     ],
 )
 def test_target_that_was_not_compiled_says_what_became_of_it_and_what_was_compiled(
@@ -101,7 +101,7 @@ def test_target_that_was_not_compiled_says_what_became_of_it_and_what_was_compil
     found = only(recording, Budget())
     assert found.rule == rule
     assert says in found.message
-    assert "compiled were Block.forward" in found.message
+    assert "these were compiled: Block.forward" in found.message
     assert found.key is None, "nobody can accept it"
     assert rules(recording, Budget(allow_uncompiled=("Layer.*",))) == []
 
@@ -139,7 +139,7 @@ def test_target_that_the_recording_does_not_know() -> None:
     found = only(sound(), Budget(targets=("Blok.forward",)))
     assert found.rule == "CS106"
     assert "Blok.forward" in found.message
-    assert "compiled were Block.forward" in found.message
+    assert "these were compiled: Block.forward" in found.message
 
 
 def test_target_may_be_a_pattern_over_what_was_compiled() -> None:

@@ -41,17 +41,17 @@ def test_fallback_of_code_that_is_no_target_is_a_finding_too() -> None:
 def test_recompile_limit_is_told_once_with_its_eager_calls() -> None:
     refused = sound(compilations=(*sound().compilations, LIMIT), fallbacks=(eager("recompile_limit", calls=21),))
     found = only(refused, Budget())
-    assert found.message == "Block.forward met the recompile limit of 8; 21 calls ran eagerly"
+    assert found.message == "Block.forward hit the recompile limit of 8; 21 calls ran eagerly"
     again = (LIMIT, *sound().compilations, replace(LIMIT, id="0/8"), compiled("1/0", limit=64))
     told = only(sound(compilations=again, targets=(target(compiles=3),)), Budget())
-    assert told.message == "Block.forward met the recompile limit of 8; eager calls were not counted"
+    assert told.message == "Block.forward hit the recompile limit of 8; eager calls were not counted"
 
 
 def test_recompile_limit_that_raised_is_a_finding() -> None:
     recording = sound(compilations=(*sound().compilations, failed("recompile_limit")), meta=meta(config={}))
     found = only(recording, Budget())
     assert found.rule == "CS204"
-    assert found.message == "Block.forward met the recompile limit; eager calls were not counted"
+    assert found.message == "Block.forward hit the recompile limit; eager calls were not counted"
 
 
 def test_failed_attempt_that_somebody_caught_is_a_finding() -> None:

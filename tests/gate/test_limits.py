@@ -92,7 +92,7 @@ def test_recompiles_with_one_cause_are_one_finding() -> None:
     sizes = [compiled(f"0/{n}", BLOCK, SIZE) for n in range(1, 8)]
     found = only(sound(compilations=(compiled("0/0"), *sizes), targets=()), Budget(max_recompiles=3))
     assert found.amount == 7
-    assert "recompiled 7 times, 3 allowed: size of x.size()[1] (16 -> 24), as text_len moved" in found.message
+    assert "recompiled 7 times, 3 allowed: size of x.size()[1] (16 -> 24), as text_len changed" in found.message
     later = compiled("0/8", BLOCK, replace(SIZE, expected="24", actual="32"))
     told = only(sound(compilations=(compiled("0/0"), *sizes, later), targets=()), Budget(max_recompiles=3))
     assert told.amount == 8
@@ -173,7 +173,7 @@ def test_unknown_cause(kind: str | None) -> None:
     recording = sound(compilations=(compiled("0/0"), compiled("0/1", BLOCK, cause(kind))))
     found = only(recording, Budget())
     assert found.rule == "CS116"
-    assert f"not known: {kind or 'unknown'} of x.size()[1] (16 -> 24)" in found.message
+    assert f"for an unknown reason: {kind or 'unknown'} of x.size()[1] (16 -> 24)" in found.message
     assert rules(recording, Budget(allow_unknown=True)) == []
 
 

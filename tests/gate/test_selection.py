@@ -78,7 +78,7 @@ def test_what_was_compiled_instead_is_named_without_resume_functions_and_not_at_
     recording = sound(
         code_objects=(*codes, RESUMED), compilations=tuple(compiled(f"{n}/0", code) for n, code in enumerate(codes))
     )
-    assert Scope(recording, ()).instead() == "compiled were f0, f1, f2, f3, f4 and 2 more"
+    assert Scope(recording, ()).instead() == "these were compiled: f0, f1, f2, f3, f4 and 2 more"
 
 
 def test_pattern_means_the_whole_name_or_what_follows_a_dot() -> None:

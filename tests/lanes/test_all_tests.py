@@ -116,7 +116,7 @@ def test_file_that_is_never_collected_is_told(lanes: Lanes, tmp_path: Path, conf
     (tmp_path / "pytest.ini").write_text(INI + addopts)
     ended = lanes(*EVERY)
     assert ended.exit_code == 1
-    assert "1 file of tests that no lane collects" in ended.stdout
+    assert "1 test file that no lane collects" in ended.stdout
     assert "tests/test_hidden.py  left out by --ignore, norecursedirs or a conftest" in ended.stdout
     assert "Every test" not in ended.stdout
 
@@ -127,7 +127,7 @@ def test_files_in_a_folder_that_is_never_collected_are_told(lanes: Lanes, tmp_pa
     (tmp_path / "tests" / "old" / "deep" / "test_old.py").write_text("def test_it(): ...\n")
     (tmp_path / "tests" / "old" / "helper.py").write_text("")
     (tmp_path / "pytest.ini").write_text(INI + addopts)
-    assert "1 file of tests that no lane collects" in (told := lanes(*EVERY).stdout)
+    assert "1 test file that no lane collects" in (told := lanes(*EVERY).stdout)
     assert "tests/old/deep/test_old.py  left out" in told
 
 

@@ -211,22 +211,25 @@ def test_step_runs_in_its_working_folder(lanes: Lanes, tmp_path: Path) -> None:
     )
     told = lanes(*pipeline(tmp_path, steps)).stdout
     assert "lane `pytest test_model.py` in tests (pipeline.yml) selects 6 of 6 tests" in told
-    assert "COULD NOT BE READ: it runs in /gone, and there is no such folder here" in told
+    assert "COULD NOT BE READ: it runs in /gone, which does not exist here" in told
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("steps:\n  - command: [pytest", "Error: pipeline.yml is no valid YAML: "),
+        ("steps:\n  - command: [pytest", "Error: pipeline.yml is not valid YAML: "),
         ("steps:\n  - command: echo pytest\n", "Error: No command in pipeline.yml runs tests by pytest."),
         ("steps:\n  - command: pytest --version\n", "Error: No command in pipeline.yml runs tests by pytest."),
         (
             "steps:\n  - {command: {a: [1]}, skip: [x]}\n  - {matrix: [[], {}], parallelism: many, env: 3}\n",
             "Error: No command in pipeline.yml runs tests by pytest.",
         ),
-        ("a: 1\n", "Error: pipeline.yml is no workflow of GitHub Actions, and no pipeline of GitLab CI or Buildkite."),
-        ("just words\n", "Error: pipeline.yml is no workflow of GitHub Actions"),
-        ("", "Error: pipeline.yml is no workflow of GitHub Actions"),
+        (
+            "a: 1\n",
+            "Error: pipeline.yml is not a workflow of GitHub Actions, nor a pipeline of GitLab CI or Buildkite.",
+        ),
+        ("just words\n", "Error: pipeline.yml is not a workflow of GitHub Actions"),
+        ("", "Error: pipeline.yml is not a workflow of GitHub Actions"),
     ],
 )
 def test_file_without_lanes_is_told(lanes: Lanes, tmp_path: Path, text: str, sentence: str) -> None:

@@ -96,7 +96,7 @@ def test_folder_without_a_test_is_told(lanes: Lanes, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     ended = lanes("-m", "cuda", "--", "empty/")
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert "pytest empty/ collects no test at all" in ended.stderr
+    assert "pytest empty/ collects no tests" in ended.stderr
 
 
 def test_tests_that_cannot_be_imported_are_no_pass(lanes: Lanes, tmp_path: Path) -> None:

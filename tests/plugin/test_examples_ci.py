@@ -45,7 +45,7 @@ REGRESSIONS = {
         '_repeated_blocks = ("TransformerBlock",)',
         '_repeated_blocks = ("ModulatedNorm",)',
         SHAPES,
-        r"CS102  Target TransformerBlock\.forward was never reached; compiled were ModulatedNorm\.forward",
+        r"CS102  Target TransformerBlock\.forward was never reached; these were compiled: ModulatedNorm\.forward",
     ),
     "empty_text_is_refined": Regression(
         "if text.shape[1] > 0:",

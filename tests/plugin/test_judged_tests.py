@@ -140,7 +140,7 @@ def test_workers_judge_all_tests_together(suite: pytest.Pytester) -> None:
 @pytest.mark.parametrize("arguments", [("--co",), ("-k", "none"), ("-k", "other"), ("--fixtures",)])
 def test_baseline_is_not_begun_by_a_run_that_judged_no_test(suite: pytest.Pytester, arguments: tuple[str, ...]) -> None:
     (suite.path / "b.json").unlink()
-    assert "No test was judged, so b.json was not written." in run(suite, BASELINE, UPDATE, *arguments)
+    assert "No test was checked, so b.json was not written." in run(suite, BASELINE, UPDATE, *arguments)
     assert not (suite.path / "b.json").exists()
 
 
@@ -164,7 +164,7 @@ def test_recorded_tests_tell_what_is_stale(tmp_path: Path) -> None:
     """
     (tmp_path / "test_it.py").write_text(textwrap.dedent(test))
     begun = run_pytest(tmp_path, BASELINE, UPDATE)
-    assert "b.json: 1 entry accepted anew." in begun.output
+    assert "b.json: 1 entry newly accepted." in begun.output
     accepted = read(tmp_path / "b.json").torch
     ((minor, entries),) = accepted.items()
     write(Baseline({minor: {**entries, STALE: 1}}), tmp_path / "b.json")

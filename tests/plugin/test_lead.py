@@ -100,9 +100,9 @@ def test_test_without_findings() -> None:
     compiled = Compilation(id="0/0", code=BLOCK.id, outcome="compiled", seconds=0.1)
     made = recording(compiled, found=None)
     assert lines(made) == ["It failed.", "Next: -vv for all"]
-    assert section(made, "t.py::t", (), 0).startswith("The test failed by itself, and nothing that it claims")
+    assert section(made, "t.py::t", (), 0).startswith("The test itself failed, so nothing that it claims")
     mended = Ruling(read_mark("max_graph_breaks", (0,), {"broken": "why"}), ())
-    assert section(made, "t.py::t", (mended,), 0).startswith("max_graph_breaks(0) holds now; drop its broken=.\n")
+    assert section(made, "t.py::t", (mended,), 0).startswith("max_graph_breaks(0) holds now: remove its broken=.\n")
 
 
 def test_no_step_is_cut_in_half() -> None:

@@ -206,7 +206,7 @@ def test_ledger_accepts_what_was_found_and_no_more(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     first = Ledger.open(path, updating=True)
     assert first.hold(TEST, [ruling(TWICE)], META.torch)[0].status == "held"
-    assert first.write() == f"{path}: 1 entry accepted anew."
+    assert first.write() == f"{path}: 1 entry newly accepted."
 
     later = Ledger.open(path, updating=False)
     assert later.hold(TEST, [ruling(TWICE)], META.torch)[0].status == "held"
@@ -245,8 +245,8 @@ def test_ledger_keeps_what_another_session_has_accepted_meanwhile(tmp_path: Path
     ours, theirs = Ledger.open(path, updating=True), Ledger.open(path, updating=True)
     ours.hold(TEST, [ruling(TWICE)], META.torch)
     theirs.note({"2.13": {"CS301 print": 1}, "2.14": {"CS301 print": 2}}, {})
-    assert theirs.write() == f"{path}: 2 entries accepted anew."
-    assert ours.write() == f"{path}: 1 entry accepted anew."
+    assert theirs.write() == f"{path}: 2 entries newly accepted."
+    assert ours.write() == f"{path}: 1 entry newly accepted."
     assert baseline.read(path).torch == {
         "2.13": {"CS301 print": 1, ENTRY: 1},
         "2.14": {"CS301 print": 2},
@@ -269,7 +269,7 @@ def test_ledger_lowers_nothing_that_was_accepted_more_often(tmp_path: Path) -> N
     baseline.write(baseline.Baseline({"2.13": {ENTRY: 3}}), path)
     ledger = Ledger.open(path, updating=True)
     ledger.hold(TEST, [ruling(TWICE)], META.torch)
-    assert ledger.write() == f"{path}: 0 entries accepted anew."
+    assert ledger.write() == f"{path}: 0 entries newly accepted."
     assert baseline.read(path).torch == {"2.13": {ENTRY: 3}}
 
 
@@ -301,7 +301,7 @@ def test_what_is_accepted_of_one_test_excuses_no_other_and_no_check(tmp_path: Pa
 
 
 def test_ledger_that_is_missing_says_how_to_begin_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--compilescope-update-baseline begins it"):
+    with pytest.raises(UsageError, match="--compilescope-update-baseline creates it"):
         Ledger.open(tmp_path / "none.json", updating=False)
 
 
@@ -341,8 +341,8 @@ def test_controller_takes_what_every_worker_hands_over() -> None:
     [
         (None, "Not properly terminated", "Worker gw0 crashed (Not properly terminated)"),
         ({}, None, "Worker gw0 ended without handing over"),
-        ({"compilescope": ""}, None, "Worker gw0 handed over something else"),
-        ({"compilescope": '{"recording": {}}'}, None, "Worker gw0 handed over something else"),
+        ({"compilescope": ""}, None, "Worker gw0 handed over an unreadable result"),
+        ({"compilescope": '{"recording": {}}'}, None, "Worker gw0 handed over an unreadable result"),
     ],
 )
 def test_worker_that_hands_over_nothing_is_missing(output: object, error: object, says: str) -> None:

@@ -48,7 +48,7 @@ EXPECTED = {
     "test_forward_without_gradients": ("passed", ""),
     "test_one_size_alone": ("failed", r"CS107  Every call of scaled had the same sizes"),
     "test_nothing_compiled": ("failed", r"CS102  Target Block\.forward was never reached; nothing was compiled"),
-    "test_something_else_compiled": ("failed", r"CS102 .* never reached; compiled were Other\.forward"),
+    "test_something_else_compiled": ("failed", r"CS102 .* never reached; these were compiled: Other\.forward"),
     "test_forced_eager": ("failed", r"CS401  Block\.forward ran eagerly \(stance, 1 call\)"),
     "test_forced_eager_allowed": ("passed", ""),
     "TestOfClass::test_is_held_to_its_marks": ("failed", "CS102"),
@@ -63,8 +63,8 @@ EXPECTED = {
     "test_graph_break_allowed": ("passed", ""),
     "test_agrees_with_check": ("failed", r"\(1 of \d findings\)"),
     "test_broken": ("xfailed", ""),
-    "test_mended": ("failed", r"holds now; drop its broken=\.\n.*was broken: shapes are static still"),
-    "test_broken_and_nothing_compiled": ("failed", r"does not excuse what was not seen\)\n.*CS101"),
+    "test_mended": ("failed", r"holds now: remove its broken=\.\n.*was broken: shapes are static still"),
+    "test_broken_and_nothing_compiled": ("failed", r"does not excuse what was not recorded\)\n.*CS101"),
     "test_plain_xfail": ("xfailed", ""),
     "test_own_failure": ("failed", "AssertionError"),
     "test_skipped": ("skipped", "not here"),
@@ -80,7 +80,7 @@ EXPECTED = {
     "test_flaky_in_vain": ("failed", r"CS203  Block\.forward was recompiled once"),
     "test_unknown_argument": ("error", r"compile_budget has no argument 'compile'\. Did you mean compiles"),
     "test_target_without_code": ("error", "function len cannot be a target"),
-    "test_marked_too_late": ("failed", "marks that were not seen before it ran"),
+    "test_marked_too_late": ("failed", "marks that were not there at collection"),
 }
 
 

@@ -111,8 +111,8 @@ def test_without_torch_only_marked_tests_fail(tmp_path: Path) -> None:
         (("--compilescope-report=jsn:a",), r"Unknown format 'jsn': .* Did you mean json"),
         (("--compilescope-report=json:",), "--compilescope-report 'json:' names no file"),
         (("--compilescope-report=json:none/a.json",), "The folder none does not exist"),
-        (("--compilescope-report=json:a", "--compilescope-report=text:a"), "Two things would go to a"),
-        (("--compilescope-report=json:a", "--compilescope-report=text:./a"), "Two things would go to a"),
+        (("--compilescope-report=json:a", "--compilescope-report=text:a"), "Two outputs would go to a"),
+        (("--compilescope-report=json:a", "--compilescope-report=text:./a"), "Two outputs would go to a"),
         (
             ("--compilescope-baseline=b", "--compilescope-update-baseline", "--compilescope-report=json:./b"),
             "b is the baseline: give the report another file",
@@ -300,7 +300,7 @@ def test_baseline_that_cannot_be_written_at_the_end_fails_the_session(pytester: 
     result = pytester.runpytest_inprocess("--compilescope-baseline=b.json", "--compilescope-update-baseline")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["=* compilescope =*", "b.json is no baseline of compilescope*"])
+    result.stdout.fnmatch_lines(["=* compilescope =*", "b.json is not a compilescope baseline*"])
 
 
 @pytest.mark.usefixtures("fresh_dynamo")

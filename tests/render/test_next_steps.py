@@ -24,30 +24,30 @@ def after(recording: Recording, run: Run) -> str:
 
 def test_script_that_raised(clean: Recording) -> None:
     assert after(clean, Run(status="raised", error="ValueError: bad (a.py, line 5)")) == (
-        "mend ValueError: bad (a.py, line 5)"
+        "fix ValueError: bad (a.py, line 5)"
     )
 
 
 def test_long_error_keeps_its_kind_and_its_line(clean: Recording) -> None:
     step = after(clean, Run(status="raised", error=f"ValueError: {'long ' * 200}(a.py, line 5)"))
-    assert step.startswith("mend ValueError: long")
+    assert step.startswith("fix ValueError: long")
     assert step.endswith("(a.py, line 5)")
     assert len(step) < 200
 
 
 def test_script_that_raised_before_anything_was_compiled(nothing: Recording) -> None:
     assert after(nothing, Run(status="raised", error="ValueError: bad")) == (
-        "mend ValueError: bad, which came before anything was compiled"
+        "fix ValueError: bad, which came before anything was compiled"
     )
 
 
 def test_script_that_dies_at_import(nothing: Recording) -> None:
     missing = "ModuleNotFoundError: No module named 'diffusers' (a.py, line 1)"
-    assert after(nothing, Run(status="raised", error=missing)).startswith(f"mend the import: {missing}. ")
+    assert after(nothing, Run(status="raised", error=missing)).startswith(f"fix the import: {missing}. ")
 
 
 def test_import_that_fails_later_is_an_error_like_another(clean: Recording) -> None:
-    assert after(clean, Run(status="raised", error="ImportError: late")) == "mend ImportError: late"
+    assert after(clean, Run(status="raised", error="ImportError: late")) == "fix ImportError: late"
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def test_flux_tells_each_cause_with_its_line_its_axis_and_its_advice(flux: Recor
     assert (
         "12 compilations of 2 code objects, 10 recompiles (6 shape-driven), 0 graph breaks, 0 eager fallbacks" in page
     )
-    assert "0/1 x2 view_base hidden_states: a view of [1, 21, 32] -> no view (no axis moved)" in page
-    assert "0/2 x3 zero_one encoder_hidden_states.size()[1]: 0 -> 1, 1 -> 7 (shape-driven; text_len moved)" in page
+    assert "0/1 x2 view_base hidden_states: a view of [1, 21, 32] -> no view (no axis changed)" in page
+    assert "0/2 x3 zero_one encoder_hidden_states.size()[1]: 0 -> 1, 1 -> 7 (shape-driven; text_len changed)" in page
     assert "transformer_flux.py:441: norm_hidden_states" in page
     assert "would have matched" not in page
     assert (
@@ -99,7 +99,7 @@ def test_a_cut_report_says_what_is_missing_and_how_to_see_it(big: Recording) -> 
         "?? 1 target was compiled before the recording began, unseen: Cached.forward.",
         "?? No guard could be examined for 1 recompile.",
         "?? Runs were not counted: eager calls were not looked at.",
-        "shape-driven or not was not looked at for 2",
+        "not checked whether shape-driven for 2",
         "0 allowed",
         "Norm.forward inlined into FluxTransformerBlock.forward",
     ],
@@ -114,7 +114,7 @@ def test_the_fullest_report_tells_breaks_fallbacks_errors_and_parity(faulty: Rec
     assert "FluxTransformer2DModel via apply_lora_scale user_exception calls not counted" in page
     assert "failed, backend_error BackendCompilerFailed: backend said no" in page
     assert "resumed after line 702 2 compiled" in page
-    assert "unclassified x: 16 -> 24 (shape-driven or not was not looked at)" in page
+    assert "unclassified x: 16 -> 24 (not checked whether shape-driven)" in page
     assert "cause unknown: no guard could be examined" in page
     assert "parity with eager: worst relative L2 2.50e-01" in page
     assert "height 3, 5 free (only 1 of 2 values ran)" in page
@@ -147,7 +147,7 @@ def test_nothing_compiled_is_loud_and_counts_nothing(nothing: Recording) -> None
 def test_uncounted_runs_leave_no_clean_count_of_fallbacks(clean: Recording) -> None:
     blind = msgspec.structs.replace(clean, meta=msgspec.structs.replace(clean.meta, counts_runs=False))
     assert "0 eager fallbacks seen (eager calls were not looked at)" in flowing(text(blind))
-    assert "not looked at" not in text(clean)
+    assert "not checked" not in text(clean)
 
 
 def test_consequences_are_told_from_roots(clean: Recording) -> None:
@@ -172,14 +172,14 @@ def test_change_beside_another_and_its_places_are_said(flux: Recording) -> None:
     other = msgspec.structs.replace(first, kind="python_int", source="steps", expected="4", actual="5", places=1)
     both = msgspec.structs.replace(odd, recompile=msgspec.structs.replace(odd.recompile, causes=(first, other)))
     page = flowing(text(msgspec.structs.replace(flux, compilations=(flux.compilations[0], both))))
-    assert "at 66 places (together with python_int of steps; no axis moved)" in page
+    assert "at 66 places (together with python_int of steps; no axis changed)" in page
     assert "python_int steps: 4 -> 5 (together with view_base of hidden_states" in page
 
 
 def test_attempt_that_was_refused_shows_what_would_have_compiled_it(flux: Recording) -> None:
     refused = msgspec.structs.replace(flux.compilations[1], outcome="refused", raised=True)
     page = flowing(text(msgspec.structs.replace(flux, compilations=(flux.compilations[0], refused))))
-    assert "0/1 view_base hidden_states: a view of [1, 21, 32] -> no view (refused; no axis moved)" in page
+    assert "0/1 view_base hidden_states: a view of [1, 21, 32] -> no view (refused; no axis changed)" in page
 
 
 def test_user_text_is_neither_markup_nor_terminal_control(hostile: Recording) -> None:
@@ -230,7 +230,7 @@ def test_each_axis_has_its_line(flux: Recording, summary: AxisSummary, said: str
     sweep = msgspec.structs.replace(flux.sweeps[0], summary={"height": summary})
     page = flowing(text(msgspec.structs.replace(flux, sweeps=(sweep,))))
     assert said in page
-    assert "text_len 0, 1, 7, 77 not looked at" in page
+    assert "text_len 0, 1, 7, 77 not checked" in page
 
 
 def test_paths_are_cut_between_folders(faulty: Recording) -> None:

@@ -57,8 +57,8 @@ def test_a_relation_names_its_values_once() -> None:
 
 def test_moved_axes_are_told_from_no_sweep() -> None:
     assert axes_note(None) is None
-    assert axes_note(()) == "no axis moved"
-    assert axes_note(("height", "width")) == "height and width moved"
+    assert axes_note(()) == "no axis changed"
+    assert axes_note(("height", "width")) == "height and width changed"
 
 
 def test_durations_are_never_rounded_to_nothing() -> None:

@@ -44,7 +44,7 @@ def test_program_that_becomes_another_one_ends(become: Callable[[], None]) -> No
     with hard_exits_seen():
         run = ended(become).run
     assert (run.status, run.exit_code) == ("exited", None)
-    assert re.fullmatch(r"os\.exec\('/.*'\): what it goes on as is not seen", run.error or "")
+    assert re.fullmatch(r"os\.exec\('/.*'\): the program that it becomes is not recorded", run.error or "")
 
 
 def test_program_is_told_that_it_cannot_become_what_is_not_there() -> None:

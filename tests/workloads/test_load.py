@@ -93,7 +93,7 @@ def test_several_models_of_a_file_are_named(write: Write) -> None:
 
 
 def test_file_without_a_model_is_told(write: Write) -> None:
-    with pytest.raises(WorkloadError, match=r"neither a class of nn\.Module nor a function that builds a model"):
+    with pytest.raises(WorkloadError, match=r"neither an nn\.Module class nor a function that builds a model"):
         found_in(WorkloadSource(write("import torch")), as_model=True)
 
 
@@ -148,11 +148,11 @@ def test_directory_is_told(folder: Path) -> None:
 
 def test_syntax_error_is_told_with_its_line(write: Write) -> None:
     path = write("x = 1\ndef f(:\n")
-    assert refusal(str(path)) == f"{path} is no valid Python: invalid syntax (line 2)."
+    assert refusal(str(path)) == f"{path} is not valid Python: invalid syntax (line 2)."
 
 
 def test_null_byte_is_told(write: Write) -> None:
-    assert "is no valid Python" in refusal(str(write("x = 1\0")))
+    assert "is not valid Python" in refusal(str(write("x = 1\0")))
 
 
 def test_import_error_is_told_with_its_place(write: Write) -> None:
@@ -187,10 +187,10 @@ def test_unknown_name_is_told_with_a_guess(write: Write) -> None:
     assert refusal(f"{path}:zzz") == f"{path} has nothing called 'zzz'. It declares first and second."
 
 
-@pytest.mark.parametrize(("name", "what"), [("NUMBER", "int"), ("Axis", "a class, but not one of nn.Module")])
+@pytest.mark.parametrize(("name", "what"), [("NUMBER", "int"), ("Axis", "a class, but not an nn.Module class")])
 def test_name_of_something_else_is_told(write: Write, name: str, what: str) -> None:
     path = write(TWO)
-    expected = f"{path}:{name} is {what}; name a workload, a model, a class of nn.Module, or a function."
+    expected = f"{path}:{name} is {what}; name a workload, a model, an nn.Module class, or a function."
     assert refusal(f"{path}:{name}") == expected
 
 

@@ -159,7 +159,7 @@ def test_results_without_a_finite_value_prove_nothing(compare: Compare) -> None:
         ([torch.tensor([1.0])], [torch.tensor([float("inf")])], r"\[0\] is not finite at 1 places"),
         (torch.ones(2), torch.ones(3), r"the result has shape \(2,\) compiled and \(3,\) eager"),
         ({"x": torch.ones(2)}, {"x": torch.ones(2, dtype=torch.half)}, r"\['x'\] has dtype torch.float32 compiled"),
-        ((torch.ones(2),), (torch.ones(2), torch.ones(1)), r"other parts: \[1\]"),
+        ((torch.ones(2),), (torch.ones(2), torch.ones(1)), r"different parts: \[1\]"),
     ],
 )
 def test_difference_that_no_number_measures_is_an_error(

@@ -1,1 +1,1 @@
-"""Reads the lanes from files of continuous integration. Nothing of them is executed."""
+"""Reads lanes from CI files. Nothing in them is executed."""

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*matrix(?:\.([\w-]+))?\s*\}\}")
 _ALONE: Final = ""
-"""The name of the axis of a matrix that is a plain list."""
+"""The axis name for a matrix that is a plain list."""
 _LABELS: Final = ("label", "name", "key", "group")
 
 
 def is_pipeline(document: object) -> bool:
-    """Whether a document is a pipeline of Buildkite."""
+    """Whether a document is a Buildkite pipeline."""
     return isinstance(document, list) or isinstance(table(document).get("steps"), list)
 
 
@@ -34,8 +34,8 @@ def pipeline_scripts(document: object, file: str, root: Path) -> Iterator[Script
     """Yield the scripts of a pipeline.
 
     Args:
-        document: what its file holds.
-        file: what the file is called in the report.
+        document: the parsed file.
+        file: its name in the report.
         root: of the repository.
     """
     pipeline: Table = {"steps": document} if isinstance(document, list) else table(document)
@@ -62,7 +62,7 @@ def _steps(group: Table, name: str, root: Path, environment: Mapping[str, str]) 
 
 
 def _is_skipped(step: Table) -> bool:
-    """Whether a step is left out; ``skip`` may hold the reason."""
+    """Whether a step is skipped; ``skip`` may hold the reason."""
     return text(step.get("skip")) not in {"", "false"}
 
 
@@ -73,7 +73,7 @@ def _go(step: Table) -> str:
 
 
 def _matrix(matrix: object) -> list[Combination]:
-    """Return the combinations of a step's matrix, with those that adjustments add and without those they skip."""
+    """Return the combinations of a step's matrix, with its adjustments added and skipped ones removed."""
     if isinstance(matrix, list):
         return list(combinations({_ALONE: matrix}))
     setup = table(matrix).get("setup")
@@ -94,7 +94,7 @@ def _named(combination: Combination) -> Combination:
 
 
 def _shares(parallelism: object) -> list[dict[str, str]]:
-    """Return the variables of each of the equal jobs that a step is split into."""
+    """Return the variables of each of a step's parallel jobs."""
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism <= 1:
         return [{}]
     count = str(parallelism)
@@ -108,5 +108,5 @@ def _fill(written: str, combination: Combination) -> str:
 
 
 def _unescaped(written: str) -> str:
-    """Return a text as the step's shell gets it: ``$$NAME`` escapes a ``$`` from Buildkite's own values."""
+    """Return the text that the step's shell gets: ``$$NAME`` escapes a ``$`` from Buildkite's own values."""
     return re.sub(r"\$\$(?=[\w{(])", "$", written)

@@ -1,4 +1,4 @@
-"""Reads YAML, and looks into what it holds without trusting its shape."""
+"""Reads YAML, and reads its values without trusting their types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _reference(loader: yaml.SafeLoader, node: yaml.Node) -> object:
 
 
 def _other(_loader: yaml.SafeLoader, _suffix: str, _node: yaml.Node) -> None:
-    """Make nothing of a tag that says nothing about tests."""
+    """Ignore a tag that says nothing about tests."""
 
 
 _Loader.add_constructor("!reference", _reference)
@@ -41,13 +41,13 @@ _BOOLEANS: Final = {True: "true", False: "false"}
 
 
 def load(file: Path) -> object:
-    """Return what the last document of a YAML file holds; GitLab's may be led in by a document of inputs.
+    """Return the last document of a YAML file; a GitLab file may begin with a document of inputs.
 
     Args:
         file: its path.
 
     Raises:
-        UsageError: it cannot be read, or is no YAML.
+        UsageError: it cannot be read, or is not YAML.
     """
     try:
         documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_Loader))
@@ -56,10 +56,10 @@ def load(file: Path) -> object:
         raise UsageError(msg) from None
     except yaml.MarkedYAMLError as error:
         line = f", in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        msg = f"{file} is no valid YAML: {error.problem or error.context}{line}."
+        msg = f"{file} is not valid YAML: {error.problem or error.context}{line}."
         raise UsageError(msg) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"{file} is no valid YAML: {' '.join(str(error).split())}."
+        msg = f"{file} is not valid YAML: {' '.join(str(error).split())}."
         raise UsageError(msg) from None
     return documents[-1] if documents else None
 
@@ -82,20 +82,20 @@ def tables(value: object) -> Iterator[Table]:
 
 
 def text(value: object) -> str:
-    """Write a scalar as a CI service hands it to a shell."""
+    """Write a scalar as a CI service passes it to a shell."""
     if isinstance(value, bool):
         return _BOOLEANS[value]
     return "" if value is None else str(value)
 
 
 def lines(value: object) -> str:
-    """Return the commands of a script, each of which may have several lines and stand in lists of lists."""
+    """Return the commands of a script; each may have several lines, and lists may be nested."""
     if isinstance(value, list):
         return "\n".join(lines(one) for one in value)
     return text(value)
 
 
 def values(value: object) -> dict[str, str]:
-    """Return variables with their values; GitLab may write one as a table with its value in it."""
+    """Return variables with their values; in GitLab a value may be a table that contains it."""
     found = {name: table(each).get("value") if isinstance(each, dict) else each for name, each in table(value).items()}
     return {name: text(each) for name, each in found.items()}

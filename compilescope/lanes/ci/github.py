@@ -29,15 +29,15 @@ _ACTIONS: Final = ("action.yml", "action.yaml")
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What expressions in a job may name.
+    """The values that expressions in a job may use.
 
     Attributes:
         name: of the job, for the report.
         root: of the repository.
-        known: values by the names that expressions have for them: ``matrix.python``, ``env.MARK``.
-        environment: variables of the shell; None is one whose value is not known.
-        shell: that steps run in which name none.
-        folder: that they run in.
+        known: values by their names in expressions: ``matrix.python``, ``env.MARK``.
+        environment: variables of the shell; None if the value is not known.
+        shell: the default shell of steps.
+        folder: their working folder.
     """
 
     name: str
@@ -48,7 +48,7 @@ class _Context:
     folder: str = ""
 
     def knowing(self, area: str, found: Mapping[str, object]) -> _Context:
-        """Return the context in which an area of expressions has further values."""
+        """Return the context with more values for a namespace of expressions."""
         named = dict(_flat(area, found))
         return replace(self, known=MappingProxyType({**self.known, **named}))
 
@@ -66,12 +66,12 @@ class _Context:
         return replace(self, shell=shell or self.shell, folder=self.fill(folder) or self.folder)
 
     def fill(self, written: str) -> str:
-        """Put values in the place of expressions; what has none stays as it is written."""
+        """Replace expressions by their values; an expression without a value stays as written."""
         return _EXPRESSION.sub(lambda found: text(self.known.get(found[1], found[0])), written)
 
 
 def _flat(area: str, found: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield the names that expressions have for values, also for those in tables."""
+    """Yield the names of values in expressions, also of values in tables."""
     for name, value in found.items():
         if isinstance(value, dict):
             yield from _flat(f"{area}.{name}", table(value))
@@ -89,8 +89,8 @@ def workflow_scripts(document: object, file: str, root: Path) -> Iterator[Script
     """Yield the scripts of a workflow.
 
     Args:
-        document: what its file holds.
-        file: what the file is called in the report.
+        document: the parsed file.
+        file: its name in the report.
         root: of the repository.
     """
     context = _Context(file, root, environment=_ALWAYS).knowing("github", {"workspace": str(root)})
@@ -112,7 +112,7 @@ def _document(document: Table, context: _Context, users: frozenset[Path]) -> Ite
 
 def _matrix(matrix: Table) -> list[Combination]:
     axes = {name: value for name, value in matrix.items() if name not in {"include", "exclude"}}
-    # An axis that a job before computes (`${{ fromJSON(...) }}`) is not known, and its values stay as written.
+    # An axis that an earlier job computes (`${{ fromJSON(...) }}`) is not known, and its values stay as written.
     axes = {name: value for name, value in axes.items() if not (isinstance(value, str) and _ALONE.fullmatch(value))}
     found = without(list(combinations(axes)), list(tables(matrix.get("exclude")))) if axes else []
     return including(found, axes, list(tables(matrix.get("include")))) or [{}]
@@ -125,14 +125,14 @@ def _steps(job: Table, context: _Context, users: frozenset[Path]) -> Iterator[Sc
         run = step.get("run")
         if isinstance(run, str) and shell not in _OTHER_SHELLS:
             folder = here.fill(text(step.get("working-directory"))) or here.folder
-            # An expression without a value is to stay one: in quotes it would be a name.
+            # Keep an expression without a value unquoted: in quotes it would be a name.
             go = f"cd {folder if _ALONE.search(folder) else shlex.quote(folder)}\n" if folder else ""
             yield Script(go + here.fill(run), here.root, here.environment, here.name)
         yield from _used(step, here, users)
 
 
 def _used(user: Table, context: _Context, users: frozenset[Path]) -> Iterator[Script]:
-    """Yield the scripts of the workflow or action of this repository that a job or step uses."""
+    """Yield the scripts of the local workflow or action that a job or step uses."""
     path = text(user.get("uses"))
     if not path.startswith(_LOCAL):
         return
@@ -148,8 +148,8 @@ def _used(user: Table, context: _Context, users: frozenset[Path]) -> Iterator[Sc
 
 
 def _defaults(document: Table) -> dict[str, object]:
-    """Return the inputs of an action or a workflow that is called, with their defaults."""
-    # YAML reads the key `on` as true.
+    """Return the inputs of a called action or workflow, with their defaults."""
+    # YAML parses the key `on` as true.
     on = table(document.get("on") or document.get("true"))
     inputs = {**table(table(on.get("workflow_call")).get("inputs")), **table(document.get("inputs"))}
     return {name: table(one)["default"] for name, one in inputs.items() if "default" in table(one)}

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _GLOBAL: Final = frozenset(
     {"default", "variables", "stages", "include", "workflow", "image", "services", "cache", "spec"}
 )
-"""Keys that are no jobs."""
+"""Keys that are not jobs."""
 _DEPTH: Final = 11
 """How deep GitLab lets templates extend each other."""
 
 
 def is_pipeline(document: object) -> bool:
-    """Whether a document is a pipeline of GitLab."""
+    """Whether a document is a GitLab pipeline."""
     pipeline = table(document)
     return "include" in pipeline or any({"script", "extends", "trigger"} & job.keys() for _, job in _jobs(pipeline))
 
@@ -37,8 +37,8 @@ def pipeline_scripts(document: object, file: str, root: Path) -> Iterator[Script
     """Yield the scripts of a pipeline.
 
     Args:
-        document: what its file holds.
-        file: what the file is called in the report.
+        document: the parsed file.
+        file: its name in the report.
         root: of the repository.
     """
     pipeline = _with_included(table(document), root, _DEPTH)
@@ -63,7 +63,7 @@ def pipeline_scripts(document: object, file: str, root: Path) -> Iterator[Script
 
 
 def _with_included(pipeline: Table, root: Path, depth: int) -> Table:
-    """Return a pipeline with what it includes of this repository."""
+    """Return a pipeline with its local includes."""
     whole: Table = {}
     for entry in items(pipeline.get("include")) if depth else []:
         path = text(table(entry).get("local") if isinstance(entry, dict) else entry)
@@ -78,7 +78,7 @@ def _jobs(pipeline: Table) -> Iterator[tuple[str, Table]]:
 
 
 def _extended(job: Table, pipeline: Table, depth: int) -> Table:
-    """Return a job with what it takes over from the templates that it extends."""
+    """Return a job merged with the templates that it extends."""
     whole: Table = {}
     if depth:
         for parent in items(job.get("extends")):
@@ -87,7 +87,7 @@ def _extended(job: Table, pipeline: Table, depth: int) -> Table:
 
 
 def _merged(below: Table, above: Table) -> Table:
-    """Lay one table over another: tables are merged key by key, and all else is replaced."""
+    """Merge one table over another: tables are merged key by key, and everything else is replaced."""
     merged = {**below, **above}
     for name in below.keys() & above.keys():
         if isinstance(below[name], dict) and isinstance(above[name], dict):
@@ -96,7 +96,7 @@ def _merged(below: Table, above: Table) -> Table:
 
 
 def _resolved(script: object, pipeline: Table, depth: int) -> object:
-    """Put what references lead to in their place."""
+    """Replace references by what they refer to."""
     if isinstance(script, Reference):
         found: object = pipeline
         for name in script:
@@ -106,7 +106,7 @@ def _resolved(script: object, pipeline: Table, depth: int) -> object:
 
 
 def _shares(parallel: object) -> Sequence[dict[str, str]]:
-    """Return the variables of each of the jobs that one is split into."""
+    """Return the variables of each of a job's parallel jobs."""
     matrix = table(parallel).get("matrix")
     if matrix is not None:
         found = itertools.chain.from_iterable(combinations(axes) for axes in tables(matrix))

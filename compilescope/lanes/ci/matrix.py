@@ -14,7 +14,7 @@ Combination = dict[str, object]
 
 
 def combinations(axes: Mapping[str, object]) -> Iterator[Combination]:
-    """Yield every choice of one value of each axis; one empty choice where there is no axis.
+    """Yield every choice of one value per axis; one empty choice without axes.
 
     Args:
         axes: each with its values, or a value alone.
@@ -24,7 +24,7 @@ def combinations(axes: Mapping[str, object]) -> Iterator[Combination]:
 
 
 def without(found: Sequence[Combination], excluded: Sequence[Combination]) -> list[Combination]:
-    """Return the combinations that agree with none of those that are left out.
+    """Return the combinations that match none of the excluded ones.
 
     Args:
         found: combinations.
@@ -43,8 +43,8 @@ def including(
 ) -> list[Combination]:
     """Return the combinations with what GitHub's ``include`` adds.
 
-    An entry is added to every combination in which it changes no value of an axis; one that fits none
-    is a combination of its own.
+    An entry is added to every combination in which it changes no axis value; an entry that fits none becomes a new
+    combination.
 
     Args:
         found: combinations.
@@ -64,7 +64,7 @@ def including(
 
 
 def title(name: str, combination: Mapping[str, object]) -> str:
-    """Return the name of a job in one combination: ``unit, python=3.12``."""
+    """Return the name of a job for one combination: ``unit, python=3.12``."""
     return ", ".join([name, *(f"{axis}={text(value)}" for axis, value in combination.items() if _is_short(value))])
 
 

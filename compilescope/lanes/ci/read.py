@@ -1,4 +1,4 @@
-"""Reads the lanes of files of continuous integration, whichever service they are for."""
+"""Reads the lanes of CI files, for any supported service."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def read(files: Sequence[str], root: Path) -> tuple[list[Lane], list[Unread]]:
-    """Return the lanes that files hold, and those that could not be read.
+    """Return the lanes in the files, and those that could not be read.
 
     Args:
         files: of GitHub Actions, GitLab CI or Buildkite.
         root: of the repository, where commands begin.
 
     Raises:
-        UsageError: a file cannot be read, is of no known kind, or calls pytest nowhere.
+        UsageError: a file cannot be read, is of an unknown kind, or never calls pytest.
     """
     lanes: list[Lane] = []
     unread: list[Unread] = []
@@ -52,5 +52,5 @@ def _scripts(document: object, file: str, root: Path) -> Iterator[Script | Unrea
         return buildkite.pipeline_scripts(document, file, root)
     if gitlab.is_pipeline(document):
         return gitlab.pipeline_scripts(document, file, root)
-    msg = f"{file} is no workflow of GitHub Actions, and no pipeline of GitLab CI or Buildkite."
+    msg = f"{file} is not a workflow of GitHub Actions, nor a pipeline of GitLab CI or Buildkite."
     raise UsageError(msg)

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 _NAMED: Final = re.compile(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))")
 _DEPTH: Final = 5
-"""How many variables may stand between a name and its value."""
+"""How many variables may refer to each other in a chain."""
 
 
 def resolved(written: Mapping[str, str]) -> dict[str, str | None]:
-    """Return variables with what they name put in; None for one that names what has no value here.
+    """Return variables with references replaced by their values; None for a variable that refers to an unknown value.
 
     Args:
         written: values that may hold ``$NAME`` and ``${NAME}``.

@@ -1,1 +1,1 @@
-"""Reads a shell script as far as it takes to find its calls of pytest. Nothing of it is executed."""
+"""Reads a shell script as far as needed to find its calls of pytest. Nothing in it is executed."""

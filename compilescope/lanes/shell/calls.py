@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)=")
 _LEADING: Final = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "time", "fi", "done"})
-"""Words of the shell's own that may stand before a command."""
+"""Shell keywords that may precede a command."""
 _MARKS_A_CALL: Final = re.compile(r"\bpy\.?test\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What holds where a command runs.
+    """The state in which a command runs.
 
     Attributes:
         folder: the working folder.
-        variables: with their values; None is one whose value is not known.
+        variables: with their values; None if the value is not known.
         exported: the names of those that programs see.
-        astray: why the working folder is not known; empty where it is.
+        astray: why the working folder is not known; empty if it is known.
     """
 
     folder: Path
@@ -43,7 +43,7 @@ class Scope:
     astray: str = ""
 
     def with_variables(self, values: Mapping[str, str | None], *, exported: bool) -> Scope:
-        """Return the scope in which variables are set."""
+        """Return the scope with variables set."""
         names = self.exported | values.keys() if exported else self.exported
         return replace(self, variables=MappingProxyType({**self.variables, **values}), exported=frozenset(names))
 
@@ -53,7 +53,7 @@ class Scope:
         if len(words) != 2 or words[1].unknown or words[1].text.startswith(("-", "~")):  # noqa: PLR2004 (cd FOLDER)
             return replace(self, astray=f"the folder that `{said}` leads to is not known")
         folder = self.folder / words[1].text
-        # From a folder that is not known, a relative path leads to another.
+        # A relative path from an unknown folder is unknown too.
         astray = "" if Path(words[1].text).is_absolute() else self.astray
         return replace(self, folder=folder, astray=astray).with_variables({"PWD": str(folder)}, exported=False)
 
@@ -64,7 +64,7 @@ class Call:
 
     Attributes:
         words: the arguments of pytest.
-        scope: what holds for it.
+        scope: its state.
     """
 
     words: tuple[Word, ...]
@@ -97,8 +97,8 @@ def scope_of(folder: Path, variables: Mapping[str, str | None]) -> Scope:
 def calls(script: str, scope: Scope) -> Iterator[Call | Riddle]:
     """Yield the calls of pytest in a script, in their order.
 
-    Conditions are taken as met, and each command in a loop or function as called once, so a variable
-    that a loop sets has no known value.
+    Conditions count as true, and each command in a loop or function counts as called once, so a variable that a loop
+    sets has no known value.
 
     Args:
         script: its text.
@@ -121,7 +121,7 @@ def calls(script: str, scope: Scope) -> Iterator[Call | Riddle]:
 
 
 def _step(command: Command, scope: Scope) -> tuple[Scope, list[Call | Riddle]]:
-    """Take one command; return the scope of the next, and what calls of pytest it holds."""
+    """Read one command; return the scope of the next, and its calls of pytest."""
     values, words = _assignments(command, scope)
     while words and words[0].text in _LEADING:
         words = words[1:]

@@ -1,4 +1,4 @@
-"""Puts the words of a shell script together into simple commands."""
+"""Combines the words of a shell script into simple commands."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _GROUPS: Final = {"(": Group.OPEN, ")": Group.CLOSE}
 def commands(script: str) -> Iterator[Command | Group]:
     """Yield the simple commands in their order, and where subshells begin and end.
 
-    Loops, conditions and functions are not followed: each command in them comes once, with the word
-    that leads it in (``then pytest``).
+    Loops, conditions and functions are not followed: each command in them comes once, with the keyword before it
+    (``then pytest``).
 
     Args:
         script: the text of a shell script.
 
     Raises:
-        UsageError: a quote or bracket has no end.
+        UsageError: a quote or bracket is not closed.
     """
     words: list[tuple[Part, ...]] = []
     here, is_target = "", False
@@ -38,7 +38,7 @@ def commands(script: str) -> Iterator[Command | Group]:
                 words.append(token)
             is_target = False
         elif token.text in _REDIRECTS:
-            # In `2>&1` the 2 is no word of the command.
+            # In `2>&1` the 2 is not a word of the command.
             if words and _is_number(words[-1]):
                 words.pop()
             is_target = True

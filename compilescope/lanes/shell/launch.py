@@ -1,4 +1,4 @@
-"""Tells what a command does with pytest: start it, in a way that is known, or something that cannot be read."""
+"""Finds out what a command does with pytest: start it in a known way, or something that cannot be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEST: Final = re.compile(r"\b(py)?tests?\b")
 
 
 def embedded_script(words: Sequence[str], here: str) -> str | None:
-    """Return the script that a command hands to a shell, as ``bash -c`` does; None where it hands it none.
+    """Return the script that a command passes to a shell, as ``bash -c`` does; None if it passes none.
 
     Args:
         words: of the command.
@@ -37,14 +37,14 @@ def embedded_script(words: Sequence[str], here: str) -> str | None:
 
 
 def pytest_at(words: Sequence[str], folder: Path) -> int | None:
-    """Return where the arguments of pytest begin in a command that starts it; None in one that does not.
+    """Return where the arguments of pytest begin in a command that starts it; None if it does not.
 
     Args:
         words: of the command, without variables that are set before it.
         folder: where it runs.
 
     Raises:
-        UsageError: it may start pytest, and how cannot be read.
+        UsageError: it may start pytest, in a way that cannot be read.
     """
     skipped = _module_at(words)
     names = [_name(word) for word in words[skipped:]]
@@ -56,7 +56,7 @@ def pytest_at(words: Sequence[str], folder: Path) -> int | None:
     launches = leader in programs.LAUNCH or (leader in programs.LAUNCH_BY_RUN and bool(programs.RUN & before))
     if programs.INSTALL & before or (leader in programs.MENTION and not launches):
         return None
-    # An interpreter, or what starts it, may be one that only a variable knows: `$PYTHON -m pytest`.
+    # The interpreter, or its launcher, may be in a variable: `$PYTHON -m pytest`.
     launches = launches or (at is not None and leader.startswith("$") and words[skipped + at - 1] == "-m")
     if at is not None and launches:
         return skipped + at + 1
@@ -72,7 +72,7 @@ def _name(word: str) -> str:
 
 
 def _module_at(words: Sequence[str]) -> int:
-    """Return where the module stands that ``python -m`` starts; 0 in another command."""
+    """Return the position of the module that ``python -m`` starts; 0 in another command."""
     if not programs.PYTHON.fullmatch(_name(words[0])):
         return 0
     for at, word in enumerate(words[:-1]):
@@ -86,7 +86,7 @@ def _starts_pytest(words: Sequence[str], names: Sequence[str], at: int) -> bool:
 
 
 def _refuse_what_hides_it(names: Sequence[str], words: Sequence[str], folder: Path) -> None:
-    """Refuse a command that starts tests by a file of its own.
+    """Refuse a command that starts tests from its own configuration file.
 
     Raises:
         UsageError: it is one.

@@ -1,7 +1,7 @@
-"""Options of pytest that a lane may have and a collection does not need, nor should have.
+"""Options of pytest that a lane may have and a collection must not have.
 
-Each is left out for one of three reasons: it writes a file, it starts or times processes, or it belongs
-to a plugin that need not be installed where the lanes are looked at. None of them selects tests.
+Each is left out for one of three reasons: it writes a file, it starts or times processes, or it belongs to a plugin
+that may be missing where the audit runs. None of them selects tests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _VALUED: Final = frozenset(
 )
 """Options with a value."""
 _MAYBE_VALUED: Final = frozenset({"--cov", "--debug"})
-"""Options with a value that may be left out; argparse takes the next word for it unless it is an option."""
+"""Options with an optional value; argparse takes the next word for it unless it is an option."""
 _PLAIN: Final = frozenset(
     {
         *("--no-cov", "--cov-append", "--cov-branch", "--no-cov-on-fail", "--cov-reset", "--self-contained-html"),

@@ -1,4 +1,4 @@
-"""What the shell's language is made of: parts of words, and commands of words."""
+"""The shell's syntax: parts of words, and commands of words."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a part of a word is.
+    """The kind of a part of a word.
 
     Attributes:
-        TEXT: it stands for itself.
+        TEXT: literal text.
         VALUE: the value of a variable.
-        UNKNOWN: something that only a run of the shell would tell.
+        UNKNOWN: something that only running the shell would show.
     """
 
     TEXT = "text"
@@ -26,8 +26,8 @@ class Part:
 
     Attributes:
         text: as it is written, without its quotes.
-        kind: what it is.
-        quoted: whether it stands in quotes, so that the shell neither splits it nor looks for files of its pattern.
+        kind: its kind.
+        quoted: whether it is in quotes, so that the shell neither splits nor globs it.
     """
 
     text: str
@@ -41,7 +41,7 @@ class Command:
 
     Attributes:
         words: each in its parts.
-        here: what a here-document hands it on its standard input.
+        here: the here-document on its standard input.
     """
 
     words: tuple[tuple[Part, ...], ...]
@@ -49,7 +49,7 @@ class Command:
 
 
 class Group(Enum):
-    """The ends of a subshell, after which folder and variables are those from before.
+    """The start and end of a subshell, after which folder and variables are restored.
 
     Attributes:
         OPEN: it begins.

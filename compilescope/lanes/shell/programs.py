@@ -1,4 +1,4 @@
-"""Programs that scripts of continuous integration start pytest by, or name it to."""
+"""Programs with which CI scripts start pytest, or to which they name it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAUNCH: Final = frozenset(
         *("compute-sanitizer", "coverage", "memray", "nsys", "py-spy", "strace", "valgrind"),
     }
 )
-"""Programs that start the command that ends their own."""
+"""Programs that start the command at the end of their own."""
 LAUNCH_BY_RUN: Final = frozenset(
     {
         *("hatch", "pdm", "pipenv", "pipx", "pixi", "poetry", "rye", "uv"),
@@ -35,10 +35,10 @@ MENTION: Final = frozenset(
         *("awk", "cat", "cp", "git", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "tail", "tee", "touch"),
     }
 )
-"""Programs that may name pytest and do not start it, unless they launch it by a word of `RUN`."""
+"""Programs that may name pytest and do not start it, unless they launch it with a word of `RUN`."""
 VALUED: Final = frozenset({"--with", "--from", "--group", "--only-group", "--extra", "--name", "--env", "-e", "-n"})
 """Options of launching programs whose value may be the word pytest."""
 TASKS: Final = frozenset({"tox", "nox"})
-"""Programs that start tests by a file of their own."""
+"""Programs that start tests from their own configuration file."""
 TASK_RUNNERS: Final = frozenset({"make", "just", "task", "invoke", "hatch", "pixi", "pdm", "poe"})
-"""Programs that do so where they are asked for tests."""
+"""Programs that do so if asked for tests."""

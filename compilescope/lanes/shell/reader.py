@@ -1,4 +1,4 @@
-"""Takes a shell script apart into words and operators."""
+"""Splits a shell script into words and operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _OPERATOR: Final = re.compile(r"&>>|<<<|<<-|&&|\|\||;;|\|&|&>|<<|>>|>&|<&|>\||<>|[;&|()\n<>]")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _NESTED: Final = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|[()]""", re.DOTALL)
-"""What counts in a command within a word: brackets, and what hides them."""
+"""What matters in a command inside a word: brackets, and what hides them."""
 _HERE: Final = ("<<", "<<-")
 _ENDS: Final = frozenset(" \t\n;&|()<>")
 _ESCAPED: Final = frozenset('$`"\\')
@@ -31,7 +31,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What a here-document holds."""
+    """The text of a here-document."""
 
     text: str
 
@@ -53,7 +53,7 @@ class Reader:
         """Yield the words and operators.
 
         Raises:
-            UsageError: a quote or bracket has no end.
+            UsageError: a quote or bracket is not closed.
         """
         delimiters: list[str] = []
         before: Token = Operator("\n")
@@ -73,7 +73,7 @@ class Reader:
             before = token
 
     def _skip_blanks(self) -> bool:
-        """Go to where something stands; say whether there is anything."""
+        """Skip to the next word or operator; return whether there is one."""
         while self._at < len(self._text):
             if self._text.startswith("\\\n", self._at):
                 self._at += 2
@@ -111,7 +111,7 @@ class Reader:
         yield Part("", quoted=True)
         while (letter := self._text[self._at : self._at + 1]) != '"':
             if not letter:
-                msg = 'a " has no end'
+                msg = 'a " is not closed'
                 raise UsageError(msg)
             if letter == "\\" and (following := self._text[self._at + 1 : self._at + 2]) in _ESCAPED | {"\n"}:
                 self._at += 2
@@ -125,7 +125,7 @@ class Reader:
         return Part(self._text[self._at - 1], quoted=quoted)
 
     def _reference(self, *, quoted: bool) -> Part | None:
-        """Read what the shell puts something else for; None where nothing of the kind stands here."""
+        """Read an expansion of the shell; None if there is none here."""
         rest = self._text[self._at : self._at + 3]
         if rest.startswith("`"):
             return Part(f"`{self._until('`', start=1)}`", Kind.UNKNOWN, quoted)
@@ -149,24 +149,24 @@ class Reader:
         return None
 
     def _until(self, end: str, *, start: int) -> str:
-        """Read to ``end``, and past it; return what stands before it."""
+        """Read past ``end``; return the text before it."""
         begin = self._at + start
         found = self._text.find(end, begin)
         if found < 0:
-            msg = f"a {self._text[self._at]} has no end"
+            msg = f"a {self._text[self._at]} is not closed"
             raise UsageError(msg)
         self._at = found + len(end)
         return self._text[begin:found]
 
     def _bracketed(self, start: int) -> str:
-        """Read from an opening bracket to the one that closes it; those in quotes count for nothing."""
+        """Read from an opening bracket to the closing one; ignore brackets in quotes."""
         begin, depth = self._at + start, 0
         for found in _NESTED.finditer(self._text, begin):
             depth += {"(": 1, ")": -1}.get(found[0], 0)
             if depth == 0:
                 self._at = found.end()
                 return self._text[begin : self._at]
-        msg = "a ( has no end"
+        msg = "a ( is not closed"
         raise UsageError(msg)
 
     def _here(self, delimiter: str) -> str:

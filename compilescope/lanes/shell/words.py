@@ -1,4 +1,4 @@
-"""Gives words of a shell script their values, as the shell would."""
+"""Expands words of a shell script, as the shell would."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Word:
     """A word with its value.
 
     Attributes:
-        text: the value; what is not known stands in it as it is written.
-        unknown: what has no value that is known.
-        pattern: how files are looked for, where the shell would; None where it would not.
+        text: the value; unknown parts stay as written.
+        unknown: the parts without a known value.
+        pattern: the glob pattern, if the shell would glob it; None otherwise.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Word:
     pattern: str | None = None
 
     def files(self, folder: Path) -> Iterator[str]:
-        """Yield what the shell makes of it in a folder: the files of its pattern, or else itself."""
+        """Yield its expansion in a folder: the files that match its pattern, or else itself."""
         if self.pattern is None:
             yield self.text
             return
@@ -44,7 +44,7 @@ class Word:
 
 
 class _Builder:
-    """Builds the words that one written word becomes."""
+    """Builds the words that one written word expands to."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -60,7 +60,7 @@ class _Builder:
         self._bare += " " * len(text) if quoted else text
 
     def add_unknown(self, text: str) -> None:
-        """Add what has no value."""
+        """Add a part without a value."""
         self.add(text, quoted=True)
         self._unknown.append(text)
 
@@ -82,11 +82,11 @@ class _Builder:
 
 
 def expand(word: Iterable[Part], variables: Mapping[str, str | None]) -> list[Word]:
-    """Return the words that a written word becomes: none, where it is an empty variable, one, or several.
+    """Return the words that a written word expands to: none for an empty variable, one, or several.
 
     Args:
         word: its parts.
-        variables: the values of variables, None where one is set to what is not known.
+        variables: the values of variables; None if the value is not known.
     """
     built = _Builder()
     for part in word:
@@ -103,7 +103,7 @@ def expand(word: Iterable[Part], variables: Mapping[str, str | None]) -> list[Wo
 
 
 def _value(text: str, variables: Mapping[str, str | None]) -> str | None:
-    """Return the value of ``$NAME``, ``${NAME}`` or ``${NAME:-default}``; None where it is not known."""
+    """Return the value of ``$NAME``, ``${NAME}`` or ``${NAME:-default}``; None if it is not known."""
     found = _VALUE.fullmatch(text)
     if found is None:
         return None

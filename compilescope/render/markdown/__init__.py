@@ -1,1 +1,1 @@
-"""The report as markdown: its sections, and the page that keeps below the size that GitHub takes."""
+"""The report as Markdown: its sections, and the page that stays below GitHub's size limit."""

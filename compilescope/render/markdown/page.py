@@ -1,4 +1,4 @@
-"""A markdown page for GitHub that cannot grow past its limit, be broken by user text, or end within a table."""
+"""A Markdown page for GitHub that cannot exceed its limit, be broken by user text, or end inside a table."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 LIMIT: Final = 65_536
 """GitHub refuses comments and issues of this many characters or more."""
 _RESERVE: Final = 2_000
-"""Kept free for the sentences that say what was left out."""
+"""Reserved for the sentences that say what was left out."""
 _CELL: Final = 160
 _PROSE: Final = 400
 _ACTIVE: Final = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _REFERENCE: Final = re.compile(r"@(?=\w)|(?<!&)#(?=\w)")
-"""A mention or an issue link to be."""
+"""Text that would become a mention or an issue link."""
 
 
 def entities(text: str) -> str:
-    """Return printable ``text`` with everything that markdown or HTML would act on written as an entity."""
+    """Return printable ``text`` with everything special to Markdown or HTML written as an entity."""
     return _ACTIVE.sub(lambda found: f"&#{ord(found.group())};", escape(plain(text)))
 
 
 def code(text: str, *, width: int = _CELL) -> str:
-    """Return ``text`` as inline code: no markup, mention or issue link within it comes alive."""
+    """Return ``text`` as inline code: no markup, mention or issue link inside it takes effect."""
     short = clip(plain(text), width).strip()
     if not short:
         return ""
-    # A backtick would end the code, a pipe the table's cell, and within backticks nothing can be escaped.
+    # A backtick would end the code, a pipe the table cell, and nothing can be escaped inside backticks.
     active = "`" in short or "|" in short or has_command(short)
     return f"<code>{entities(short)}</code>" if active else f"`{short}`"
 
@@ -43,7 +43,7 @@ def prose(text: str, *, width: int = _PROSE) -> str:
 
 
 class Page:
-    """Collects blocks of markdown as long as there is room."""
+    """Collects blocks of Markdown as long as there is room."""
 
     def __init__(self) -> None:
         """Start an empty page."""
@@ -52,7 +52,7 @@ class Page:
         self._left_out: list[str] = []
 
     def __str__(self) -> str:
-        """Return the document; where something did not fit, its last paragraph says what."""
+        """Return the document; if something did not fit, its last paragraph says what."""
         blocks = list(self._blocks)
         if self._left_out:
             missing = ", ".join(self._left_out)
@@ -76,10 +76,10 @@ class Page:
         """Append a table of as many whole rows as fit into ``share`` characters.
 
         Args:
-            columns: headings; one that ends in ``:`` is set to the right.
+            columns: headings; one that ends in ``:`` is right-aligned.
             rows: cells, escaped already.
             noun: what one row is, to say how many are missing.
-            share: characters that this table may take of what is left.
+            share: how many of the remaining characters this table may take.
         """
         lines = _table_head(columns)
         room = min(share, self._room - 2)
@@ -96,7 +96,7 @@ class Page:
             self.add("\n".join(lines))
 
     def fold(self, summary: str, blocks: Iterable[str], *, noun: str) -> None:
-        """Append ``blocks`` in a part that opens on a click; as many whole ones as fit."""
+        """Append as many whole ``blocks`` as fit, in a collapsed section."""
         opening, closing = f"<details><summary>{summary}</summary>", "</details>"
         room = self._room - len(opening) - len(closing) - 8
         kept: list[str] = []
@@ -128,7 +128,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def preformatted(text: str, *, width: int = 4_000) -> str:
-    """Return ``text`` as it stands, its end kept where it is too long: of a traceback that tells most."""
+    """Return ``text`` verbatim; if it is too long, keep its end: the most useful part of a traceback."""
     rows = [plain(row) for row in text.splitlines()]
     body = escape("\n".join(rows))
     if len(body) > width:

@@ -31,7 +31,7 @@ _CAUSE_COLUMNS: Final = (
     "Moved",
     "Where",
 )
-_YES_NO: Final = {True: "yes", False: "no", None: "not looked at"}
+_YES_NO: Final = {True: "yes", False: "no", None: "not checked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class MarkdownRenderer:
     extension: str = ".md"
 
     def render(self, recording: Recording, options: Options) -> str:
-        """Return the document; ``verbose`` unfolds no more than the limit allows."""
+        """Return the document; ``verbose`` shows as much as the limit allows."""
         page = Page()
         _head(page, recording)
         _findings(page, recording)

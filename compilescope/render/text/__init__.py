@@ -1,1 +1,1 @@
-"""The report for a terminal: its sections, and the page that they are fitted to."""
+"""The report for a terminal: its sections, and the page that they must fit."""

@@ -1,4 +1,4 @@
-"""The text report's heart: each code object, and why it was compiled again."""
+"""The main part of the text report: each code object, and why it was recompiled."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ _SOURCE: Final = 44
 _RELATION: Final = 72
 _PATH: Final = 40
 _HEAD: Final = 8
-"""Columns of the compile id that stands before a cause."""
+"""Columns of the compile id before a cause."""
 
 
 def codes_section(recording: Recording, detail: Detail) -> Section:
     """Return what was compiled, code object by code object."""
     reports = code_reports(recording)
-    # Where all are targets, saying so of each tells nothing.
+    # If all are targets, marking each is useless.
     teller = _Teller(detail, mark_targets=not all(report.target for report in reports))
     blocks = [block for report in reports for block in teller.blocks(report, depth=0)]
     return Section("Code objects", "code object", tuple(blocks), weighed="recompile", appetite=3)
 
 
 class _Teller:
-    """Tells of code objects one after the other, and gives each piece of advice once."""
+    """Reports code objects one after the other, and gives each piece of advice once."""
 
     def __init__(self, detail: Detail, *, mark_targets: bool) -> None:
         self._detail = detail
@@ -87,16 +87,16 @@ class _Teller:
         yield self._cause(group, pad, head)
         if self._detail.where and cause.where is not None:
             yield self._where(cause.where, below, cause.torch_where)
-        # A size that went to 0 and one that went to 1 are one change, and what helps differs.
-        for told in group.causes:
-            yield from self._advice(told, below)
+        # A size that changed to 0 and one that changed to 1 are one change, but the advice differs.
+        for change in group.causes:
+            yield from self._advice(change, below)
         if self._detail.alternatives:
             yield from _alternatives(group, below)
 
     def _cause(self, group: ChangeGroup, pad: str, head: str) -> Line:
         cause, limit = group.causes[0], self._detail.pairs
         pairs = group.transitions
-        # Where the values themselves are lists, a comma would not say where one recompile ends.
+        # If the values themselves are lists, a comma would not show where one recompile ends.
         between = "; " if any(", " in value for pair in pairs for value in pair) else ", "
         values = between.join(_pair(cause.source, pair, short=limit is not None) for pair in pairs[:limit])
         more = f", {len(pairs) - limit} more" if limit and len(pairs) > limit else ""
@@ -124,7 +124,7 @@ class _Teller:
     def _advice(self, cause: Failure, pad: str) -> Iterator[Line]:
         if self._detail.advice and cause.advice and cause.advice not in self._given:
             self._given.add(cause.advice)
-            # The half of a hint may say the opposite of the whole.
+            # Half of a hint may say the opposite of the whole.
             yield styled(pad, (f"hint: {cause.advice}", "green"), hang=len(pad) + 6, whole=True)
 
     def _error(self, group: ErrorGroup, pad: str) -> Iterator[Line]:
@@ -176,7 +176,7 @@ def _notes(group: ChangeGroup) -> str:
         share = "" if refused == len(group.members) else f"{refused} of {len(group.members)} "
         notes.append(f"{share}refused")
     if unjudged:
-        notes.append("shape-driven or not was not looked at")
+        notes.append("not checked whether shape-driven")
     if group.beside:
         notes.append(
             f"together with {', '.join(f'{kind_of(c)} of {clip(c.source, _VALUE)}' for c in group.beside[:2])}"
@@ -204,19 +204,19 @@ def _alternatives(group: ChangeGroup, pad: str) -> Iterator[Line]:
 
 
 def alternatives_sentence(recompile: Recompile) -> str:
-    """Say of every entry that torch would have matched but for one change what would have had to be free to vary."""
+    """For every entry that only one change kept from matching, say what would have to be free to vary."""
     changes = {entry.id: changes_of(roots_of(entry)) for entry in recompile.entries}
     if recompile.closest is not None:
         changes[recompile.closest] = causes_of(recompile)
     confirmed = {entry.id for entry in recompile.entries if entry.confirmed}
-    told = [
+    missed = [
         f"{identity} if {_could_vary(recompile, identity, changes[identity])} could vary"
         for identity in (recompile.closest, *recompile.alternatives)
         if identity in confirmed and changes.get(identity)
     ]
-    if not told:
-        return f"as near: {', '.join(recompile.alternatives)}"
-    first, *others = told
+    if not missed:
+        return f"as close: {', '.join(recompile.alternatives)}"
+    first, *others = missed
     return "; ".join((f"entry {first.replace(' if ', ' would have matched if ', 1)}", *others))
 
 

@@ -1,6 +1,6 @@
-"""The page of the text report: styled lines in sections, and how they are made to fit one screen.
+"""The page of the text report: styled lines in sections, made to fit one screen.
 
-Nothing is dropped in silence: a section that is cut says what is missing and how to see it.
+Nothing is dropped silently: a shortened section says what is missing and how to see it.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _NARROWEST: Final = 40
 _ROWS: Final = 3
 """Rows that one line may take on a screen."""
 _LEAST: Final = 3
-"""A section cut to the bone: its title, one line, and what is missing."""
+"""The lines of a minimal section: its title, one line, and what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much the report tells; the levels go from all to least.
+    """How much the report shows; the levels go from most to least.
 
     Attributes:
-        pairs: pairs of expected and actual shown of one change; None for all.
-        groups: changes shown of one code object; None for all.
+        pairs: pairs of expected and actual shown for one change; None for all.
+        groups: changes shown for one code object; None for all.
         where: whether the user's line is quoted below a cause, or only named beside it.
-        alternatives: whether entries that came as near are named.
+        alternatives: whether equally close entries are named.
         advice: whether advice is given.
-        more: what a reader would type to see everything.
+        more: the command that shows everything.
     """
 
     pairs: int | None = None
@@ -66,7 +66,7 @@ class Line:
 
     Attributes:
         text: what it says.
-        hang: columns by which further rows are indented; None for a line that is rather cut than broken.
+        hang: indentation of further rows; None for a line that is cut instead of wrapped.
         whole: whether it takes as many rows as it needs.
     """
 
@@ -75,7 +75,7 @@ class Line:
     whole: bool = False
 
     def rows(self, width: int) -> tuple[Line, ...]:
-        """Return the line broken at words into rows of ``width`` columns; a few at most, unless it is given whole."""
+        """Return the line wrapped at words into rows of ``width`` columns; only a few, unless it is whole."""
         if self.hang is None or self.text.cell_len <= width:
             return (self,)
         console = _console(StringIO(), width=width, color=False)
@@ -97,7 +97,7 @@ class Block:
 
     Attributes:
         lines: what is shown; the first names the thing.
-        weight: how many of the section's countable things it holds.
+        weight: how many of the section's counted things it contains.
     """
 
     lines: tuple[Line, ...]
@@ -111,10 +111,10 @@ class Section:
     Attributes:
         title: its heading.
         noun: what one block is, for "... 7 more".
-        blocks: what it shows, most telling first.
+        blocks: what it shows, most important first.
         weighed: what the weights of the blocks count, or None.
-        appetite: how many lines it takes at a time where sections share a screen.
-        more: what a reader would type to see all of it.
+        appetite: how many lines it takes at a time when sections share a screen.
+        more: the command that shows all of it.
     """
 
     title: str
@@ -130,7 +130,7 @@ class Section:
         return 1 + sum(len(block.lines) for block in self.blocks)
 
     def broken(self, width: int) -> Section:
-        """Return the section with long lines broken into rows."""
+        """Return the section with long lines wrapped into rows."""
         return replace(self, blocks=tuple(replace(b, lines=broken(b.lines, width)) for b in self.blocks))
 
     def lines(self, room: int | None = None) -> list[Line]:
@@ -157,7 +157,7 @@ class Section:
 
 
 def styled(*parts: str | tuple[str, str], style: str = "", hang: int | None = None, whole: bool = False) -> Line:
-    """Return a line; each part is text, or text and its style. Markup within user text means nothing here."""
+    """Return a line; each part is text, or text and its style. Markup inside user text has no effect here."""
     text = Text(style=style)
     for part in parts:
         words, look = (part, "") if isinstance(part, str) else part
@@ -166,7 +166,7 @@ def styled(*parts: str | tuple[str, str], style: str = "", hang: int | None = No
 
 
 def broken(lines: Iterable[Line], width: int) -> tuple[Line, ...]:
-    """Return ``lines``, the long ones among them broken into rows."""
+    """Return ``lines``, with long ones wrapped into rows."""
     return tuple(row for line in lines for row in line.rows(width))
 
 
@@ -183,7 +183,7 @@ def fit(sections: Sequence[Section], room: int) -> list[list[Line]]:
 
 
 def page_width(width: int | None) -> int:
-    """Return the columns to fill; below a floor nothing would be readable."""
+    """Return the columns to fill; below a minimum nothing is readable."""
     return max(width or WIDTH, _NARROWEST)
 
 
@@ -200,7 +200,7 @@ def printed(lines: Sequence[Line], *, width: int, color: bool, cut: bool) -> str
 
 
 def _harmless(text: Text) -> Text:
-    """Return a line with the backslashes that keep a CI system from taking it for a command to itself."""
+    """Return a line with backslashes that keep a CI system from reading it as a command."""
     for place, character in enumerate(harmless(text.plain)):
         if text.plain[place : place + 1] != character:
             text = text[:place] + Text(character) + text[place:]

@@ -55,7 +55,7 @@ class TextRenderer:
 
 
 def _screen(recording: Recording, width: int, options: Options) -> list[Line]:
-    """Tell as much as fits: first with less detail of each thing, then of fewer things."""
+    """Show as much as fits: first drop detail, then things."""
     head = _head(recording)
     helped = any(cause.advice for c in recording.compilations for cause in causes_of(c.recompile))
     for detail in LEVELS:
@@ -67,7 +67,7 @@ def _screen(recording: Recording, width: int, options: Options) -> list[Line]:
         lines = _joined(broken(head, width), parts, broken(last, width))
         if len(lines) <= HEIGHT:
             return lines
-    # The verdict is given whole; alarms take a row each.
+    # The verdict is shown whole; alarms take one row each.
     settings = _settings(recording)
     *alarmed, said = head[: -len(settings)]
     head = [*alarmed, *said.rows(width), *settings]
@@ -115,10 +115,10 @@ def _outcome(recording: Recording) -> list[Line]:
 
 
 def _settings(recording: Recording) -> list[Line]:
-    """Return where this ran, and what was compiled how where compilescope did it."""
+    """Return where this ran, and what compilescope compiled and how."""
     meta = recording.meta
     rank = "" if meta.rank is None else f", rank {meta.rank}"
-    # The program by its name alone: where it is installed says nothing of what it ran.
+    # Only the program's name: its location says nothing about what it ran.
     ran = f": {' '.join((meta.argv[0].rpartition('/')[2], *meta.argv[1:]))}" if meta.argv else ""
     where = f"torch {meta.torch}, Python {meta.python}, {meta.device}{rank}{ran}"
     said = dict.fromkeys(f"compiled: {sweep.setup}" for sweep in recording.sweeps if sweep.setup is not None)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from compilescope.render.options import Options
 
 _SETTLED: Final = 5
-"""Lines on what is accepted or fixed, on one screen."""
+"""Lines for accepted or fixed findings on one screen."""
 _PATH: Final = 40
 _ALARMING: Final[tuple[TargetStatus, ...]] = ("never_reached", "skipped", "cached")
-"""States of a target that an alarm names, the first few of them each."""
+"""Target states for which an alarm names the first few targets."""
 
 
 def findings_sections(recording: Recording, *, every: bool, more: str) -> tuple[Section, ...]:
-    """Return what rules or a budget hold against the run, what the baseline accepts of it, and what it lost."""
+    """Return the findings, those that the baseline accepts, and its fixed entries."""
     found = (_finding(finding, "red", remark_on(finding, recording)) for finding in recording.findings)
     failing = Section("Findings", "finding", tuple(found))
     judgement = recording.judgement
@@ -49,7 +49,7 @@ def _finding(finding: Finding, color: str, remark: str = "") -> Block:
 
 
 def _few(blocks: tuple[Block, ...], sort: str, more: str) -> tuple[Block, ...]:
-    """Keep what is settled from taking the screen of what is not."""
+    """Keep accepted and fixed findings from filling the screen."""
     if len(blocks) <= _SETTLED:
         return blocks
     said = f"... and {len(blocks) - _SETTLED + 1} more {sort} findings: {more} shows all"
@@ -57,32 +57,32 @@ def _few(blocks: tuple[Block, ...], sort: str, more: str) -> tuple[Block, ...]:
 
 
 def targets_section(recording: Recording, *, every: bool) -> Section:
-    """Return what became of the targets; without ``every``, of those alone that no other part of the report names."""
+    """Return the outcome of the targets; without ``every``, only of those that no other part of the report names."""
     names = display_names(recording)
     counts = Counter(target.status for target in recording.targets)
     named = {"compiled", *(status for status in _ALARMING if counts[status] <= NAMES_SHOWN)}
-    told = [target for target in recording.targets if every or target.status not in named]
+    shown = [target for target in recording.targets if every or target.status not in named]
     order = ("never_reached", "skipped", "cached", "inlined", "compiled")
-    told.sort(key=lambda target: order.index(target.status))
-    return Section("Targets", "target", tuple(Block((_target(target, names),)) for target in told))
+    shown.sort(key=lambda target: order.index(target.status))
+    return Section("Targets", "target", tuple(Block((_target(target, names),)) for target in shown))
 
 
 def _target(target: Target, names: dict[str, str]) -> Line:
     into = names.get(target.inlined_into or "", target.inlined_into)
     resumed = f" and {count(target.resumed, 'compilation')} of resume functions" if target.resumed else ""
-    told = {
+    outcome = {
         "compiled": f"{count(target.compiles, 'compilation')}{resumed}",
         "inlined": f"inlined into {into}" if into else "inlined into another frame",
-        "cached": "served from an entry compiled before the recording began",
+        "cached": "served by a cache entry compiled before the recording began",
         "skipped": "skipped by Dynamo: it runs eagerly",
         "never_reached": "never reached",
     }[target.status]
     wrong = target.status in ("never_reached", "skipped")
-    return styled("  ", (target.selector, "bold"), "  ", (told, "red" if wrong else ""))
+    return styled("  ", (target.selector, "bold"), "  ", (outcome, "red" if wrong else ""))
 
 
 def breaks_section(recording: Recording, *, every: bool) -> Section:
-    """Return the graph breaks, a line a site, the most frequent first; with ``every``, whole paths."""
+    """Return the graph breaks, one line per site, the most frequent first; with ``every``, whole paths."""
     sites = sorted(merge_breaks(recording.graph_breaks), key=lambda site: -site.events)
     blocks = tuple(Block((_break(site, full=every),), weight=site.events) for site in sites)
     return Section("Graph breaks", "site", blocks, weighed="event")
@@ -106,7 +106,7 @@ def _break(site: GraphBreak, *, full: bool) -> Line:
 def fallbacks_section(recording: Recording, *, every: bool) -> Section:
     """Return what ran outside any graph; with ``every``, details in full."""
     names = display_names(recording)
-    # Whose calls of a shared wrapper ran eagerly is not counted: so none of those that share it is named as the one.
+    # Eager calls of a shared wrapper are not counted per owner, so all its owners are named.
     names |= {code.id: _of_many(code) for code in recording.code_objects if code.owner and ", " in code.owner}
     order = sorted(recording.fallbacks, key=lambda fallback: -(fallback.calls or 0))
     return Section("Eager fallbacks", "fallback", tuple(Block((_fallback(one, names, full=every),)) for one in order))
@@ -131,6 +131,6 @@ def _fallback(fallback: Fallback, names: dict[str, str], *, full: bool) -> Line:
 
 
 def next_line(recording: Recording, options: Options, *, hints_left_out: bool = False) -> tuple[Line, ...]:
-    """Return what to do next: one line, or none where there is nothing to look into."""
+    """Return what to do next: one line, or none if there is nothing to investigate."""
     steps = next_steps(recording, options, hints_left_out=hints_left_out) if options.steps else ()
     return (styled(("Next: ", "bold"), " | ".join(steps), hang=6, whole=True),) if steps else ()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def verbose_sections(recording: Recording) -> tuple[Section, ...]:
-    """Return the sections that only a reader who asked for all gets."""
+    """Return the sections that only ``-v`` shows."""
     names = display_names(recording)
     compilations = tuple(Block(tuple(_compilation(c, names))) for c in recording.compilations)
     points = tuple(Block((line,)) for line in _points(recording))
@@ -61,7 +61,7 @@ def _compilation(compilation: Compilation, names: dict[str, str]) -> Iterator[Li
 
 
 def _recompile(recompile: Recompile) -> Iterator[Line]:
-    driven = {True: "shape-driven", False: "not shape-driven", None: "shape-driven or not was not looked at"}
+    driven = {True: "shape-driven", False: "not shape-driven", None: "not checked whether shape-driven"}
     moved = axes_note(recompile.axes)
     closest = f"closest entry {recompile.closest}" if recompile.closest else "no guard could be examined"
     yield styled("        ", "; ".join(part for part in (closest, driven[recompile.shape_driven], moved) if part))
@@ -106,11 +106,11 @@ def _points(recording: Recording) -> Iterator[Line]:
     for sweep in recording.sweeps:
         for point in sweep.points:
             parity = point.parity
-            told = "parity not looked at"
+            result = "not compared with eager"
             if parity is not None:
-                told = "bitwise equal" if parity.bitwise else f"relative L2 {parity.relative_l2:.2e}"
+                result = "bitwise equal" if parity.bitwise else f"relative L2 {parity.relative_l2:.2e}"
             yield styled(
                 f"  {point_text(point.values)}  ",
                 (point.status, "green" if point.status == "ok" else "red"),
-                f"  {seconds(point.seconds)}, {told}" if point.error is None else f"  {point.error}",
+                f"  {seconds(point.seconds)}, {result}" if point.error is None else f"  {point.error}",
             )

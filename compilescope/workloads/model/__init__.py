@@ -1,1 +1,1 @@
-"""A plain model as a workload: its inputs from one line each, what of it is compiled, values for its axes."""
+"""A plain model as a workload: one line per input, what to compile, values for its axes."""

@@ -1,4 +1,4 @@
-"""What in a file can be its model: classes of modules, modules, functions that build one. No torch is imported."""
+"""Finds possible models in a file: module classes, modules, functions that build one. Does not import torch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MODULE: Final = "Module"
 
 
 def candidates_in(module: ModuleType) -> tuple[str, ...]:
-    """Return the names in an imported module that can be its model.
+    """Return the names of possible models in an imported module.
 
-    A function with the name of a builder, or one that is annotated to return a module, comes before the classes that
-    it builds; a class that another class of the file uses is a part, not the model.
+    A function with the name of a builder, or annotated to return a module, comes before the classes that it builds; a
+    class that another class of the file uses is a part, not the model.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None:
@@ -48,7 +48,7 @@ def _names_used(cls: type) -> set[str]:
 
 
 def models_in(tree: ast.Module) -> tuple[str, ...]:
-    """Return the same of a file that was only read: builders, else classes that derive from a module by name."""
+    """Return the same for a file that was only parsed: builders, else classes whose base has the name of a module."""
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     builders = [node.name for node in functions if node.name in _BUILDERS or _returns_module(node)]
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}

@@ -1,4 +1,4 @@
-"""What of a model is compiled: the whole, its repeated blocks, or the modules of a name."""
+"""Compiles a model: all of it, its repeated blocks, or the modules with a name."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FORWARD: Final = ".forward"
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """What is compiled and how; None leaves torch's default.
+    """What to compile and how; None keeps torch's default.
 
     Attributes:
         what: ``whole``, ``blocks``, or the name of a class or of a submodule, with or without ``.forward``; None for
-            what the program compiles by itself, and the whole where it compiles nothing.
+            what the program itself compiles, or the whole model if it compiles nothing.
         dynamic: as ``torch.compile`` takes it.
         fullgraph: whether a graph break is an error.
         backend: its name.
@@ -40,7 +40,7 @@ class Compile:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments of ``torch.compile`` that were given."""
+        """The given arguments of ``torch.compile``."""
         given = {"dynamic": self.dynamic, "fullgraph": self.fullgraph, "backend": self.backend}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -69,13 +69,13 @@ def parts(model: nn.Module, what: str | None) -> tuple[nn.Module, ...]:
 
 
 def compiled(model: nn.Module, how: Compile) -> Callable[..., object]:
-    """Compile what is to be compiled of ``model``, and return what is to be called in its place.
+    """Compile the chosen parts of ``model``, and return what to call instead of it.
 
-    The whole is compiled as a user compiles it, by ``torch.compile(model)``: what ``model.compile()`` makes of a class
-    of torch's own is never traced. Parts stay where they are, so they are compiled in place.
+    The whole model is compiled as users do, by ``torch.compile(model)``: for one of torch's own classes, the result of
+    ``model.compile()`` is never traced. Parts are compiled in place.
 
     Raises:
-        UsageError: the model has no such part.
+        UsageError: the model does not have that part.
     """
     if isinstance(model, FunctionModel):
         return cast("Callable[..., object]", torch.compile(model.function, **how.options))
@@ -100,9 +100,9 @@ def described(modules: tuple[nn.Module, ...], how: Compile) -> str:
 
 
 def _blocks(model: nn.Module) -> tuple[nn.Module, ...]:
-    """Return the blocks that a model repeats: those that diffusers names, else the most frequent class in a list.
+    """Return a model's repeated blocks: those that diffusers names, else the most frequent class in a list.
 
-    Of equals the first is taken, as it comes in the model.
+    Of equally frequent classes, the first in the model is taken.
     """
     names = getattr(model, "_repeated_blocks", None)
     if names:

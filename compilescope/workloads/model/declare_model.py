@@ -1,4 +1,4 @@
-"""Makes a workload of a model: builds it once to ask it what its inputs are, then leaves building to the sweep."""
+"""Makes a workload of a model: builds it once to find its inputs; the sweep builds it again."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from compilescope.workloads.model.target import ModelTarget
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """What the command line says of a model.
+    """The command line's model options.
 
     Attributes:
         inputs: as ``--input`` gives them; none for the model's own examples.
-        construction: how the model is built.
-        compile: what is compiled, and how.
+        construction: how to build the model.
+        compile: what to compile, and how.
     """
 
     inputs: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Provider(Protocol):
 
     @property
     def axes(self) -> Mapping[str, tuple[Scalar, ...] | None]:
-        """Name to values; None where values are still to be given."""
+        """Name to values; None for an axis without values yet."""
 
     def make(self, values: Mapping[str, Scalar], device: str | torch.device) -> dict[str, object]:
         """Return the arguments of ``forward`` at a point."""
@@ -72,7 +72,7 @@ class SpecifiedInputs:
 
     @property
     def axes(self) -> Mapping[str, tuple[Scalar, ...] | None]:
-        """Name to values; None where values are still to be given."""
+        """Name to values; None for an axis without values yet."""
         return self.inputs.axes
 
     def make(self, values: Mapping[str, Scalar], device: str | torch.device) -> dict[str, object]:
@@ -82,12 +82,12 @@ class SpecifiedInputs:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A workload, and what was found out when it was declared.
+    """A workload, and what its declaration found.
 
     Attributes:
-        workload: ready to be swept.
-        inputs: the specifications in use; none where a function of the user's makes the inputs.
-        compile: what is compiled and how; None where the program does it.
+        workload: ready for a sweep.
+        inputs: the specifications in use; none if the user's function makes the inputs.
+        compile: what to compile and how; None if the program does it.
     """
 
     workload: Workload
@@ -101,13 +101,13 @@ def declare(
     values: Mapping[str, Sequence[str]],
     watched: Callable[[], AbstractContextManager[Any]],
 ) -> Declared:
-    """Build the model once and call it without a compiler, to find its inputs, axes and parts.
+    """Build the model once and call it eagerly, to find its inputs, axes and parts.
 
     Args:
         target: what names the model.
-        options: what the command line says of it.
+        options: the command line's model options.
         values: axis name to values, as text, of ``--sweep``.
-        watched: observes the trial calls; what it yields has a ``recording``.
+        watched: observes the trial calls; it yields an object with a ``recording``.
 
     Raises:
         WorkloadError: the model cannot be built, or raises at the first point.
@@ -140,7 +140,7 @@ def declare(
             "as the program compiles it" if own else described(modules, how), options.construction, given.said
         ),
         remarks=tuple(remarks),
-        # The values that were chosen go up, down and back, one axis after the other.
+        # The chosen values go up, down and back, one axis after the other.
         order=ONE_AT_A_TIME if any(len(chosen.axes[name]) > 1 and name not in values for name in axes) else None,
     )
     return Declared(workload, given.texts, None if own else how)
@@ -152,7 +152,7 @@ def _meant(module: nn.Module) -> object:
 
 
 def _left_out(chosen: Chosen) -> Iterator[str]:
-    """Say for each axis which values the model itself refuses, and what it raised at the first of them."""
+    """Say which values of each axis the model itself refuses, and what it raised at the first of them."""
     for axis in chosen.axes:
         refused = [(value, said) for name, value, said in chosen.refused if name == axis]
         if refused:
@@ -161,20 +161,20 @@ def _left_out(chosen: Chosen) -> Iterator[str]:
 
 
 def _and_back(values: tuple[Scalar, ...], *, given: bool) -> tuple[Scalar, ...]:
-    """Return chosen values so that they end where they began, and the next axis varies from the first point."""
+    """Return the chosen values with the first repeated at the end: the next axis varies from the first point."""
     return values if given or len(values) == 1 else (*values, values[0])
 
 
 def _usable(how: Compile, construction: Construction) -> Compile:
-    """Return ``how`` with the backend that works on ``meta``, where there is nothing to generate code for."""
+    """Return ``how`` with the backend that works on ``meta``, where no code can be generated."""
     return dataclasses.replace(how, backend=how.backend or ("eager" if construction.device == "meta" else None))
 
 
 def _for_trial(target: ModelTarget, how: Construction) -> nn.Module:
-    """Return a model that may be called without the one that is observed noticing."""
+    """Return a model whose calls do not affect the observed one."""
     model = build(target, how)
     if model is target.value:
-        with contextlib.suppress(Exception):  # what cannot be copied is tried itself
+        with contextlib.suppress(Exception):  # a model that cannot be copied is tried itself
             return copy.deepcopy(model)
     return model
 
@@ -185,9 +185,9 @@ class Given:
 
     Attributes:
         provider: where they come from.
-        texts: as ``--input`` takes them; none where a function of the user's makes them.
-        sizes: of the axes, where an example has them.
-        said: what to say of inputs that the model brings along.
+        texts: as ``--input`` takes them; none if the user's function makes them.
+        sizes: of the axes, if an example has them.
+        said: what to say about inputs that come with the model.
     """
 
     provider: Provider
@@ -200,7 +200,7 @@ def provider_of(target: ModelTarget, model: nn.Module, texts: tuple[str, ...]) -
     """Return where the inputs of a model come from.
 
     Raises:
-        UsageError: nothing says what they are, or something says it wrongly.
+        UsageError: they are not described, or described wrongly.
     """
     if texts:
         inputs = read_inputs(texts)
@@ -232,18 +232,18 @@ def _check_names(target: ModelTarget, model: nn.Module, names: Sequence[str]) ->
 
 
 def _blanks(target: ModelTarget, model: nn.Module) -> str:
-    """Return the sentence that asks for inputs, with the command to fill in."""
+    """Return the message that asks for inputs, with the command to fill in."""
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = [p for p in signature_of(model).parameters.values() if p.kind not in variadic]
     needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
-    # Where all are optional, as in transformers, one of them is the main one all the same.
+    # If all are optional, as in transformers, one of them is still the main one.
     main = getattr(original_of(model), "main_input_name", None)
     shown = needed or [parameter for parameter in parameters if parameter.name == main] or parameters[:1]
     command = " ".join(("compilescope report", shlex.quote(target.source), *map(_blank, shown)))
     takes = listing(parameter.name for parameter in parameters)
     return (
         f"{target.source} takes {takes}; say what they are, for example:\n  {command}\n"
-        "Names in brackets are axes that vary; the numbers and dtypes are yours to fill in."
+        "Names in brackets are axes that vary; fill in the numbers and dtypes."
     )
 
 
@@ -255,10 +255,10 @@ def _blank(parameter: inspect.Parameter) -> str:
 def _given_axes(
     target: ModelTarget, provider: Provider, values: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[Scalar, ...] | None]:
-    """Return every axis with the values that the command line gives it, or None."""
+    """Return every axis with its values from the command line, or None."""
     open_axes = [Axis(name, [0]) for name, given in provider.axes.items() if given is None]
     known = [Axis(name, given) for name, given in provider.axes.items() if given is not None]
-    # Also those that get their values later are known by name here.
+    # This knows the names of axes that get their values later, too.
     override([*open_axes, *known], values, where=target.source)
     kept = override(known, {name: texts for name, texts in values.items() if name in {a.name for a in known}}, where="")
     found: dict[str, tuple[Scalar, ...] | None] = {axis.name: axis.values for axis in kept}
@@ -289,7 +289,7 @@ def _sizes(provider: Provider) -> list[Size]:
 
 @dataclass(slots=True)
 class _Trial:
-    """Calls a model that nothing was done to, and keeps what it raised first."""
+    """Calls an unchanged model, and keeps the first exception."""
 
     model: nn.Module
     provider: Provider
@@ -298,7 +298,7 @@ class _Trial:
     at: dict[str, Scalar] = field(default_factory=dict)
 
     def runs(self, values: Mapping[str, Scalar]) -> str | None:
-        """Return what the model raises at a point; None where it runs."""
+        """Return what the model raises at a point; None if it runs."""
         try:
             _call(self.model, self.model, self.provider, self.how)(**values)
         except UsageError:
@@ -325,7 +325,7 @@ def _search(trial: _Trial, axes: Mapping[str, tuple[Scalar, ...] | None], exampl
 
 def _not_run(target: ModelTarget, trial: _Trial, free: Sequence[str]) -> str:
     at = ", ".join(f"{name}={value}" for name, value in trial.at.items())
-    said = f"{target.source} raised {trial.raised} {f'at {at} ' if at else ''}without any compiler"
+    said = f"{target.source} raised {trial.raised} {f'at {at} ' if at else ''}without torch.compile"
     if free:
         return f"{said}; give values that it accepts: {' '.join(f'--sweep {name}=V1,V2' for name in free)}."
     return f"{said}: check --input and --sweep."
@@ -334,12 +334,12 @@ def _not_run(target: ModelTarget, trial: _Trial, free: Sequence[str]) -> str:
 def factory(
     target: ModelTarget, how: Construction, how_compiled: Compile | None, inputs: Callable[[nn.Module], Provider]
 ) -> Callable[..., Callable[..., object]]:
-    """Return what builds the model, compiles what is to be compiled, and returns the call of a point.
+    """Return a factory that builds the model, compiles it, and returns the call for a point.
 
     Args:
         target: what names the model.
-        how: it is built.
-        how_compiled: what of it is compiled; None for nothing.
+        how: how to build it.
+        how_compiled: what to compile; None for nothing.
         inputs: returns where the inputs of the model come from.
     """
 

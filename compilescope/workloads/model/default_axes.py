@@ -1,4 +1,4 @@
-"""Values for axes that the user gave none: sizes that tell something, and that the model itself accepts. No torch."""
+"""Chooses values for axes without any: informative sizes that the model itself accepts. No torch."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 _ODD: Final = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 _FACTORS: Final = (1, 2, 4, 8, 16, 32, 14)
-"""Models want multiples: of a patch of 2, 8, 14, 16 or 32, of a window."""
+"""Models need multiples: of a patch of 2, 8, 14, 16 or 32, of a window."""
 _SMALL: Final = (2, 1, 0)
-"""After two sizes that say nothing by themselves: 2 is still general; 1 and 0 are what Dynamo specialises on."""
+"""The sizes after two ordinary ones: 2 is still general; Dynamo specializes on 1 and 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Values that were chosen.
+    """The chosen values.
 
     Attributes:
-        axes: name to values; the first is where an axis rests while another varies.
-        refused: what the model itself refuses without any compiler: axis, value, and what it raised.
+        axes: name to values; an axis keeps the first one while another varies.
+        refused: what the model itself refuses in eager mode: axis, value, and what it raised.
     """
 
     axes: dict[str, tuple[Scalar, ...]]
@@ -38,11 +38,11 @@ class Search:
 
     Attributes:
         free: the axes without values.
-        given: the others, with theirs.
+        given: the others, with their values.
         sizes: every size of an input, in which axes occur.
-        widths: sizes that the model's parameters fix: an axis that equals one may go static with it.
-        start: a value for each free axis at which the model is thought to run, as an example has it; or nothing.
-        runs: calls the model at a point, without a compiler; returns what it raised, or None.
+        widths: sizes that the model's parameters fix: an axis that equals one may become static with it.
+        start: a value for each free axis at which the model should run, from an example; or nothing.
+        runs: calls the model at a point eagerly; returns what it raised, or None.
     """
 
     free: Sequence[str]
@@ -55,8 +55,8 @@ class Search:
     def choose(self) -> Chosen | str:
         """Return values for every axis, or what the model raised at the last point that was tried.
 
-        Each axis gets two sizes that coincide with nothing, then 2, 1 and 0, so that a sweep goes up, then down;
-        values that the model itself refuses are left out.
+        Each axis gets two sizes that coincide with nothing, then 2, 1 and 0, so that a sweep goes up, then down; values
+        that the model itself refuses are left out.
         """
         base, error = self._base()
         if base is None:
@@ -87,7 +87,7 @@ class Search:
         return None, error
 
     def _least(self, point: dict[str, Scalar]) -> dict[str, Scalar]:
-        """Return a point that runs with each axis at the least size of ours that the model accepts, if it does any."""
+        """Return a point that runs with each axis at the smallest of our sizes that the model accepts, if any."""
         for axis in self.free:
             rest = {name: value for name, value in point.items() if name != axis}
             for factor in sorted(_FACTORS):
@@ -107,7 +107,7 @@ class Search:
             yield point
 
     def _size(self, axis: str, factor: int, point: Mapping[str, Scalar]) -> int:
-        """Return the least size for ``axis`` that coincides with nothing at ``point``, whose axes have values."""
+        """Return the smallest size for ``axis`` that coincides with nothing at ``point``, whose axes have values."""
         taken = self._taken(point) | set(self.widths)
         for odd in _ODD:
             size = odd * factor
@@ -125,7 +125,7 @@ class Search:
         return known | {value for value in point.values() if isinstance(value, int)}
 
     def _larger(self, axis: str, base: Mapping[str, Scalar]) -> Iterator[int]:
-        """Yield sizes above the one at rest, the smallest steps first, as a model may want multiples."""
+        """Yield sizes above the current one, the smallest steps first, as a model may need multiples."""
         start = base[axis]
         assert isinstance(start, int)  # noqa: S101 (axes without values are sizes)
         taken = self._taken({name: value for name, value in base.items() if name != axis}) | set(self.widths)

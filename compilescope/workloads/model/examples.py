@@ -1,4 +1,4 @@
-"""Inputs that a model brings along: ``example_inputs`` beside it, or ``dummy_inputs`` of transformers and diffusers."""
+"""Inputs that come with a model: ``example_inputs`` beside it, or ``dummy_inputs`` of transformers and diffusers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ExampleFunction:
 
     @property
     def axes(self) -> dict[str, tuple[Scalar, ...] | None]:
-        """Its parameters; a default is one value, to which ``--sweep`` or the telling values add others."""
+        """Its parameters; a default is one value, to which ``--sweep`` or the chosen values add others."""
         return dict.fromkeys(inspect.signature(self.function).parameters)
 
     def make(self, values: Mapping[str, Scalar], device: str | torch.device) -> dict[str, object]:
@@ -68,11 +68,11 @@ class Example:
 def example_of(target: ModelTarget, model: nn.Module) -> ExampleFunction | Example | None:
     """Return where inputs come from: a function with axes, an example, or None.
 
-    Every size of an example becomes an axis, equal sizes one and the same; what the model refuses to vary is found
-    when it is tried.
+    Every size of an example becomes an axis, equal sizes the same one; the trial calls find what the model refuses to
+    vary.
 
     Raises:
-        WorkloadError: there is an example, and it is not what ``forward`` takes.
+        WorkloadError: there is an example, and ``forward`` does not take it.
     """
     for name, found in _candidates(target, model):
         if callable(found) and not isinstance(found, torch.Tensor):
@@ -94,7 +94,7 @@ def _candidates(target: ModelTarget, model: nn.Module) -> list[tuple[str, object
         value = holder.get(_NAME) if isinstance(holder, Mapping) else getattr(holder, _NAME, None)
         if value is not None:
             found.append((name, value))
-    # Of transformers and diffusers; theirs are for the class that declares it, and inherited ones often fit nothing.
+    # Of transformers and diffusers; they fit the class that declares them, and often not its subclasses.
     library = type(model).__module__.partition(".")[0] in ("transformers", "diffusers")
     inputs = getattr(model, _LIBRARY_NAME, None) if library else None
     if isinstance(inputs, Mapping) and set(inputs) <= set(signature_of(model).parameters):
@@ -111,7 +111,7 @@ def _answer(name: str, function: Callable[..., Any]) -> object:
 
 
 def as_keywords(name: str, given: object, model: nn.Module) -> dict[str, object]:
-    """Return what an example gives as keyword arguments of ``forward``.
+    """Return the values of an example as keyword arguments of ``forward``.
 
     Raises:
         WorkloadError: ``forward`` does not take it.
@@ -158,7 +158,7 @@ def _specifications(name: str, arguments: Mapping[str, object]) -> Example:
 def _written(tensor: torch.Tensor, axes: Mapping[int, str]) -> str:
     dtype = _SHORT.get(str(tensor.dtype).removeprefix("torch."))
     if dtype is None:
-        msg = f"An example of dtype {tensor.dtype} cannot be varied; known are {listing(DTYPES)}."
+        msg = f"An example of dtype {tensor.dtype} cannot be varied; the known dtypes are {listing(DTYPES)}."
         raise WorkloadError(msg)
     text = f"{dtype}[{','.join(axes[int(size)] for size in tensor.shape)}]"
     whole = not tensor.dtype.is_floating_point and not tensor.dtype.is_complex and tensor.dtype is not torch.bool

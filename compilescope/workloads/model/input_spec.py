@@ -1,13 +1,13 @@
-"""Reads what ``--input`` says: ``x=f32[batch,seq,16]``, ``mask=none|bool[batch,seq]``, ``scale=0.5,1.0``. No torch.
+"""Reads ``--input``: ``x=f32[batch,seq,16]``, ``mask=none|bool[batch,seq]``, ``scale=0.5,1.0``. No torch.
 
-A text is one or more assignments in Python's own syntax, so Python's parser reads it:
+A text is one or more assignments in Python's syntax, so Python's parser reads it:
 
 * ``f32[batch,height*width,64]`` is a tensor; a name in brackets is an axis; sizes are sums and products of axes and
   whole numbers;
 * ``i64[batch,seq] < 30522`` has values below 30522 (without a bound integers are 0 or 1, as in a mask);
 * ``f32[batch,16].slice`` is a slice of a wider tensor, ``.transposed`` has its last two dimensions transposed;
 * other values are Python literals, also lists and dicts of tensors: ``shapes=[(1, height, width)]``;
-* ``a|b`` and ``a,b`` are alternatives: they make an axis that has the name of the input.
+* ``a|b`` and ``a,b`` are alternatives: they make an axis with the name of the input.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DTYPES: Final[Mapping[str, str]] = MappingProxyType(
         "c64": "complex64",
     }
 )
-"""The short name of each dtype, with torch's own."""
+"""The short name of each dtype, with torch's name."""
 
 Layout = Literal["contiguous", "slice", "transposed"]
 _LAYOUTS: Final = ("slice", "transposed")
@@ -84,8 +84,8 @@ class TensorSpec:
     Attributes:
         dtype: torch's name of it, such as ``float32``.
         sizes: one for each dimension.
-        layout: how it lies in memory.
-        below: integers are less than this; None for 0 and 1 alone. Floating-point values are normally distributed.
+        layout: its memory layout.
+        below: integers are less than this; None for only 0 and 1. Floating-point values are normally distributed.
     """
 
     dtype: str
@@ -96,7 +96,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class DTypeSpec:
-    """A dtype that is itself the argument, such as ``torch.float16``."""
+    """A dtype as the argument itself, such as ``torch.float16``."""
 
     name: str
 
@@ -125,8 +125,8 @@ class Alternative:
     """One value that an input may have.
 
     Attributes:
-        label: the value of the axis that stands for it: the literal itself, or how it is written.
-        value: what it is.
+        label: the value of its axis: the literal itself, or its text.
+        value: the specification.
     """
 
     label: Scalar
@@ -141,10 +141,10 @@ class InputSpec:
     alternatives: tuple[Alternative, ...]
 
     def chosen(self, values: Mapping[str, Scalar]) -> ValueSpec:
-        """Return the value at a point; where the input is a literal, ``--sweep`` may give it any other.
+        """Return the value at a point; for a literal, ``--sweep`` may give any other value.
 
         Raises:
-            UsageError: the point names an alternative that there is not.
+            UsageError: the point names an unknown alternative.
         """
         if self.name not in values or isinstance(self.alternatives[0].value, Size):
             return self.alternatives[0].value
@@ -164,8 +164,8 @@ class Inputs:
     """All inputs of a model.
 
     Attributes:
-        specs: one an argument.
-        axes: name to values; None where values are still to be given.
+        specs: one per argument.
+        axes: name to values; None for an axis without values yet.
     """
 
     specs: tuple[InputSpec, ...]
@@ -173,7 +173,7 @@ class Inputs:
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
-        """Every tensor in them."""
+        """All tensors in them."""
         return tuple(
             spec
             for given in self.specs
@@ -184,10 +184,10 @@ class Inputs:
 
 
 def read_inputs(texts: Iterable[str]) -> Inputs:
-    """Read what each ``--input`` says.
+    """Read each ``--input``.
 
     Raises:
-        UsageError: a text cannot be read; the sentence names the part and what would do.
+        UsageError: a text cannot be read; the message names the part and what to write.
     """
     specs: dict[str, InputSpec] = {}
     for text in texts:
@@ -219,7 +219,7 @@ def _assignments(text: str) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _alternatives(node: ast.expr, where: str) -> Iterator[Alternative]:
-    """Yield what ``|`` and, outside of parentheses, ``,`` separate."""
+    """Yield the parts between ``|`` and, outside of parentheses, ``,``."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         yield from _alternatives(node.left, where)
         yield from _alternatives(node.right, where)
@@ -347,7 +347,7 @@ def _number(node: ast.expr, values: Mapping[str, Scalar]) -> int:
                 if isinstance(op, ast.Sub)
                 else first * second
             )
-    raise AssertionError(ast.dump(node))  # _size lets nothing else through
+    raise AssertionError(ast.dump(node))  # _size allows nothing else
 
 
 def _dtype_of(name: str, where: str) -> str:
@@ -365,7 +365,7 @@ def _dtype(name: str) -> str:
 def _axes(specs: Mapping[str, InputSpec]) -> dict[str, tuple[Scalar, ...] | None]:
     """Return every axis: the names in sizes, and the inputs that have alternatives.
 
-    An input of whole numbers that sizes name is one and the same with that axis.
+    An input of whole numbers with the name of a size is the same axis.
     """
     named = [
         axis
@@ -384,7 +384,7 @@ def _axes(specs: Mapping[str, InputSpec]) -> dict[str, tuple[Scalar, ...] | None
                     f"--input {spec.name}: {spec.name} is a tensor and the name of an axis; give the axis another name."
                 )
                 raise UsageError(msg)
-            # ``height=height`` hands the axis over, and says nothing of its values.
+            # ``height=height`` passes the axis on, and gives it no values.
             found[spec.name] = None if labels == (spec.name,) else labels
     return {**dict.fromkeys(dict.fromkeys(named)), **found}
 

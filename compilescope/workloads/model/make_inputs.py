@@ -20,9 +20,9 @@ _SEED: Final = 0
 def make(inputs: Inputs, values: Mapping[str, Scalar], *, device: str | torch.device = "cpu") -> dict[str, object]:
     """Return the arguments of ``forward`` at a point.
 
-    Floating-point tensors are standard normal. Booleans, and integers without a bound, are random; where a row of
-    the last dimension has two elements or more, its first is 1 and its last is 0, so that a mask neither hides nor
-    shows all of a row. On ``meta`` there are no values.
+    Floating-point tensors are standard normal. Booleans, and integers without a bound, are random; if a row of the last
+    dimension has two elements or more, its first is 1 and its last is 0, so that a mask neither hides nor shows a whole
+    row. On ``meta`` there are no values.
 
     Raises:
         UsageError: a size is negative at this point, or an axis has a value that an input does not take.

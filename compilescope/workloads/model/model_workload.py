@@ -1,4 +1,4 @@
-"""Declares a workload of a plain model, from Python. This file imports no torch: building does."""
+"""Declares a workload of a plain model, from Python. This file does not import torch: building does."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def model_workload(  # noqa: PLR0913 (the options of the command line, each by i
         source: a class of ``nn.Module``, a module, a function that builds one, or what names it:
             ``model.py:Net``, relative to the working folder, or ``package.module:Net``.
         inputs: as ``--input`` takes them: ``x=f32[batch,seq,16]``; none for the model's ``example_inputs``.
-        sweep: axis name to values; every axis of the inputs needs some.
+        sweep: axis name to values, for every axis of the inputs.
         order: in which the points are visited: ``grid``, ``one_at_a_time`` or ``random``.
-        targets: what is meant to be compiled; patterns over qualified names, such as ``Net.forward``.
-        compile: ``whole``, ``blocks``, or the name of a class or a submodule; None where the program compiles itself.
+        targets: what should be compiled; patterns over qualified names, such as ``Net.forward``.
+        compile: ``whole``, ``blocks``, or the name of a class or a submodule; None if the program compiles itself.
         dynamic: as ``torch.compile`` takes it.
         fullgraph: as ``torch.compile`` takes it.
         backend: as ``torch.compile`` takes it, by name.
         config: ``FILE.json`` or ``NAME=VALUE``, for a model class of diffusers or transformers.
         arguments: for the constructor, as text.
-        device: where the model is built; ``--device`` takes its place.
+        device: where the model is built; ``--device`` overrides it.
         dtype: of its floating-point parameters, such as ``bf16``.
         train: whether it stays in training mode, with gradients.
-        name: what reports call it.
+        name: its name in reports.
 
     Raises:
         UsageError: an input cannot be read, or an axis has no values.
@@ -79,7 +79,7 @@ def model_workload(  # noqa: PLR0913 (the options of the command line, each by i
             device
         )
 
-    # A file's own workloads are those whose factory is its own.
+    # A file's own workloads are those whose factory it defines.
     factory.__module__ = sys._getframe(1).f_globals.get("__name__", __name__)  # noqa: SLF001 (who declares decides)
     return Workload(
         name=name or _shown(source).rpartition(":")[2],

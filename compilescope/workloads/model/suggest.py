@@ -1,4 +1,4 @@
-"""Commands to try next: what a file holds that could be reported on, read from its text. Nothing is run, no torch."""
+"""Commands to try next: models in a file, found in its text. Nothing is run, no torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LITERALS: Final = {"int": "1", "float": "0.5", "str": "'text'"}
 
 
 def blank(name: str, annotation: str = "") -> str:
-    """Return an ``--input`` for an argument, to be filled in: its sizes and dtype are guesses from the name."""
+    """Return an ``--input`` to fill in for an argument: its sizes and dtype are guesses from the name."""
     if annotation in _LITERALS:
         value = _LITERALS[annotation]
     elif "mask" in name:
@@ -32,7 +32,7 @@ def blank(name: str, annotation: str = "") -> str:
 
 
 def suggested(path: Path) -> tuple[str, ...]:
-    """Return the commands that report on the models of a file that compiled nothing when it ran."""
+    """Return the commands that report on the models of a file whose run compiled nothing."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except (OSError, SyntaxError, ValueError):
@@ -41,7 +41,7 @@ def suggested(path: Path) -> tuple[str, ...]:
     names = models_in(tree)[:_MOST]
     if not names:
         return tuple(_of_function(path, function) for function in _compiled_functions(tree)[:_MOST])
-    # A builder says nothing of the inputs; the only class of the file does.
+    # A builder does not show the inputs; the only class of the file does.
     only = next(iter(classes.values())) if len(classes) == 1 else None
     return tuple(
         " ".join(("compilescope report", shlex.quote(f"{path}:{name}"), *_inputs(classes.get(name, only))))

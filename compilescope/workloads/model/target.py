@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 _SEED: Final = 0
 _META: Final = frozenset({"_class_name", "_diffusers_version", "transformers_version", "architectures", "model_type"})
-"""What a configuration file says of itself, not of the model."""
+"""Keys of a configuration file that describe the file, not the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTarget:
-    """What names a model.
+    """The name and value of a model.
 
     Attributes:
-        name: as reports call it.
-        source: the words of the command line that name it.
+        name: its name in reports.
+        source: the text of the command line that names it.
         value: a class of modules, a module, or a function that returns one.
         home: the module in which it was found; its ``example_inputs`` may be used.
     """
@@ -45,14 +45,14 @@ class ModelTarget:
 
 @dataclass(frozen=True, slots=True)
 class Construction:
-    """How it is built.
+    """How to build it.
 
     Attributes:
         config: ``FILE.json`` or ``NAME=VALUE``, for the configuration of a class of diffusers or transformers.
         arguments: for the constructor or the function, as text.
-        device: where its parameters lie; None for the default device.
-        dtype: of its floating-point parameters; None leaves them as they are.
-        train: whether it stays in the mode in which it was built; else it is put into evaluation mode.
+        device: of its parameters; None for the default device.
+        dtype: of its floating-point parameters; None keeps them as they are.
+        train: whether it keeps the mode in which it was built; else it is put into evaluation mode.
     """
 
     config: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ def of_inputs(target: ModelTarget, names: Sequence[str]) -> ModelTarget:
 
 
 def original_of(model: nn.Module) -> nn.Module:
-    """Return the model that ``torch.compile`` was given, where ``model`` is what it returned; else ``model``."""
+    """Return the original of a model that ``torch.compile`` returned; else ``model`` itself."""
     original = getattr(model, "_orig_mod", model)  # the name under which torch documents it
     return original if isinstance(original, nn.Module) else model
 
@@ -95,8 +95,8 @@ def build(target: ModelTarget, how: Construction) -> nn.Module:
     """Build the model with seeded random weights.
 
     Raises:
-        WorkloadError: it cannot be built as asked; the sentence says what is missing.
-        UsageError: an option does not go with it.
+        WorkloadError: it cannot be built as asked; the message says what is missing.
+        UsageError: an option does not fit it.
     """
     torch.manual_seed(_SEED)
     device = _device(how.device)
@@ -141,7 +141,7 @@ def _called(target: ModelTarget, how: Construction) -> object:
 
 
 def _config(texts: tuple[str, ...]) -> dict[str, object]:
-    """Read ``--config``: files of JSON and single values, the later ones first in rank."""
+    """Read ``--config``: JSON files and single values; later ones override earlier ones."""
     read: dict[str, object] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -171,11 +171,11 @@ def _literal(text: str) -> object:
 
 
 def _check_arguments(target: ModelTarget, given: set[str]) -> None:
-    """Say which arguments are missing or unknown, before Python does in its own words.
+    """Report missing or unknown arguments before Python does.
 
     Raises:
         WorkloadError: the constructor needs an argument that is not given.
-        UsageError: it takes no argument of that name.
+        UsageError: it takes no argument with that name.
     """
     parameters = _parameters(target.value)
     if parameters is None:

@@ -1,4 +1,4 @@
-"""Writes the workload that a command line amounts to, as a file that a team commits."""
+"""Writes a command line as a workload, a file to commit."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def workload_text(path: Path, source: str, declared: Declared, options: ModelOpt
     """Return the text of a Python file that declares the workload.
 
     Args:
-        path: where it will lie.
-        source: what names the model, as typed.
+        path: of the file.
+        source: the text that names the model, as typed.
         declared: the workload with its axes.
-        options: what else the command line says.
+        options: the rest of the command line.
     """
     workload = declared.workload
     how = options.construction
@@ -46,7 +46,7 @@ def workload_text(path: Path, source: str, declared: Declared, options: ModelOpt
     name = re.sub(r"\W", "_", workload.name).lower()
     lines = "\n".join((f"    {_literal(source)},", *_arguments(given)))
     said = f'"""Sweeps {source} under torch.compile.\n\n    compilescope check {path} --no-shape-recompile\n"""'
-    # A path may hold anything; the text of a docstring may not.
+    # A path may contain anything; a docstring may not.
     said = said if said.count('"') == _QUOTES and "\\" not in said else '"""Sweeps a model under torch.compile."""'
     return f"{said}\n\nfrom compilescope import model_workload\n\n{name} = model_workload(\n{lines}\n)\n"
 
@@ -64,7 +64,7 @@ def _arguments(given: Mapping[str, object]) -> Iterator[str]:
 
 
 def _literal(value: object) -> str:
-    """Return Python for a value, with the quotes that formatters put."""
+    """Return Python source for a value, with the quotes that formatters use."""
     if isinstance(value, str):
         shown = repr(value)
         return shown if '"' in shown or "\\'" in shown else f'"{shown[1:-1]}"'

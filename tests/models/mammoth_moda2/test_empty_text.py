@@ -108,6 +108,6 @@ def test_report_says_shape_driven_and_check_fails(
     ended = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert ended.exit_code == exit_code, ended.output
     page = " ".join(ended.stdout.split())
-    assert "(shape-driven; text_len moved)" in page
+    assert "(shape-driven; text_len changed)" in page
     assert "not shape-driven" not in page
     assert ".contiguous()" not in page

@@ -230,8 +230,8 @@ def test_function_that_is_compiled_already_is_taken_as_it_is(write: Write, repor
         ((*X, "--config", "none.json"), "--config 'none.json' is neither NAME=VALUE nor a file that can be read"),
         ((*X, "--dtype", "int"), "--dtype 'int' is not a floating-point dtype such as bf16."),
         ((*X, "--device", "gpu"), "--device 'gpu' is not a device"),
-        (("--input", "x=f32[batch,7]"), "at batch=5 without any compiler; give values that it accepts: --sweep batch"),
-        (("--input", "x=f32[2,7]"), "without any compiler: check --input and --sweep."),
+        (("--input", "x=f32[batch,7]"), "at batch=5 without torch.compile; give values that it accepts: --sweep batch"),
+        (("--input", "x=f32[2,7]"), "without torch.compile: check --input and --sweep."),
     ],
 )
 def test_what_does_not_fit_the_model_is_told_with_the_fix(
@@ -296,7 +296,9 @@ def test_module_runs_as_python_runs_it(folder: Path, run: Run) -> None:
 
 
 def test_module_that_does_not_exist_is_told(run: Run) -> None:
-    assert "-m no_such_thing: there is no module no_such_thing here" in refusal(run("report", "-m", "no_such_thing"))
+    assert "-m no_such_thing: there is no module no_such_thing, neither here nor installed" in refusal(
+        run("report", "-m", "no_such_thing")
+    )
 
 
 def test_command_without_a_source_is_told(run: Run) -> None:
