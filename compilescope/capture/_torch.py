@@ -63,7 +63,7 @@ def check_version() -> None:
         )
         raise UnsupportedTorchError(msg)
     if not _torch_seams.are_as_known():
-        msg = f"torch {torch.__version__} does not compile where it is expected to; is it a modified build?"
+        msg = f"torch {torch.__version__} does not compile where compilescope expects it; is it a modified build?"
         raise UnsupportedTorchError(msg)
 
 

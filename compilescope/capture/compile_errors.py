@@ -67,5 +67,7 @@ def skipped(reason: str) -> CompileError:
 def refused() -> CompileError:
     """Describe a call that a stance refused; what would have caused the compilation is told beside it."""
     return CompileError(
-        kind="recompile_forbidden", type="RuntimeError", message="the stance forbids what no cache entry serves"
+        kind="recompile_forbidden",
+        type="RuntimeError",
+        message="no cache entry matches the call, and the stance forbids compiling",
     )

@@ -112,7 +112,7 @@ def _called_alone(
     attempts: Sequence[Attempt], declined: Sequence[Declined]
 ) -> Iterator[tuple[CodeType, FallbackKind, str]]:
     for code in never_looked_at(attempts, [one.code for one in declined]):
-        yield code, "skipped_frame", "it holds a graph break, and what calls it is kept from compiling"
+        yield code, "skipped_frame", "it holds a graph break, and Dynamo does not compile its caller"
 
 
 def _kind_of_eager(
@@ -135,10 +135,10 @@ def _kind_of_eager(
 
 def _detail_of_eager(one: eager_calls.Eager, attempts: Sequence[Attempt], declined: Sequence[Declined]) -> str:
     if one.condition == eager_calls.DISPATCH_MODE:
-        return "called under a dispatch mode, where Dynamo compiles nothing"
+        return "called under a dispatch mode: Dynamo compiles nothing there"
     if one.condition.startswith(eager_calls.STANCE):
         return f"called under the stance {one.condition.removeprefix(eager_calls.STANCE)}"
     if any(attempt.code is one.code and attempt.outcome == "empty" for attempt in attempts):
-        return "one call of it held nothing to compile, and Dynamo leaves such code to eager for good"
+        return "one of its calls held nothing to compile, and Dynamo then always runs the code eagerly"
     reasons = (known.reason for known in declined if known.code is one.code)
-    return next(reasons, "no compiled graph of it ran, and Dynamo gave no reason")
+    return next(reasons, "none of its compiled graphs ran, and Dynamo gave no reason")

@@ -44,7 +44,7 @@ def global_state(asked: Asked) -> Iterator[Failure]:
         yield asked.failure(old, new, source=name, guard=f"{name} == {old}", part=name, holder="ambient")
     if not changed:
         yield asked.failure(
-            "the global state it was compiled under", "another", source="global state", holder="ambient"
+            "the global state it was compiled under", "a different state", source="global state", holder="ambient"
         )
 
 
@@ -95,7 +95,7 @@ def function_modes(asked: Asked) -> Iterator[Failure]:
     want = "the torch-function modes it was compiled under"
     if entry is not None:
         want = ", ".join(entry.modes) or "none"
-        have = f"other modes of these classes: {have}" if have == want else have
+        have = f"different modes of these classes: {have}" if have == want else have
     yield asked.failure(want, have, source="torch-function modes", holder="ambient")
 
 

@@ -44,13 +44,13 @@ _LENGTHS: Final = frozenset(
 _NOT_NAN: Final = "not math.isnan("
 _CONTAINER_PARTS: Final = frozenset({"keys", "order", "dict", "members"})
 
-AMBIENT: Final = "the guards on what surrounds every call refuse the frame, and torch asks nothing after them"
-NO_MEANS: Final = "this version of torch cannot be asked about a part of an entry"
-UNTOLD: Final = "a guard refuses the frame that compilescope cannot read"
-NOT_ENOUGH: Final = "without the claimed guards torch still refuses the frame"
-SHAPES: Final = "the shape guards refuse the frame, and none of them fails when evaluated alone"
-ACCEPTED: Final = "torch accepts the frame when it is asked again"
-INVALIDATED: Final = "the entry was thrown away"
+AMBIENT: Final = "the guards on ambient state refuse the frame, and torch checks nothing after them"
+NO_MEANS: Final = "this version of torch cannot check part of an entry"
+UNTOLD: Final = "a guard that compilescope cannot read refuses the frame"
+NOT_ENOUGH: Final = "without the reported guards, torch still refuses the frame"
+SHAPES: Final = "the shape guards refuse the frame, but none of them fails when evaluated alone"
+ACCEPTED: Final = "torch accepts the frame when it checks again"
+INVALIDATED: Final = "Dynamo discarded the entry"
 
 
 def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = None) -> Examined:

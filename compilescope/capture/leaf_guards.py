@@ -41,12 +41,12 @@ def _plain(asked: Asked) -> Iterator[Failure]:
 
 # Guards that Dynamo makes of a Python function, known by how their text begins: their sort, and what they check.
 _LAMBDAS: Final[tuple[tuple[str, str, str], ...]] = (
-    *((beginning, "subclass_metadata", "the subclass's metadata is what it was") for beginning in GUARD_BEGINNINGS),
-    ("___check_opaque_guard_fn_", "opaque", "what the object guards of itself is what it was"),
+    *((beginning, "subclass_metadata", "the subclass's metadata is unchanged") for beginning in GUARD_BEGINNINGS),
+    ("___check_opaque_guard_fn_", "opaque", "the state that the object guards is unchanged"),
     (
         "torch._functorch.pyfunctorch.compare_functorch_state",
         "functorch",
-        "the functorch transforms are what they were",
+        "the functorch transforms are unchanged",
     ),
     ("torch._functorch.aot_autograd.utils.top_saved_tensors_hooks", "saved_tensors_hooks", ""),
 )
@@ -64,10 +64,12 @@ def _of_function(asked: Asked, part: str, meaning: str) -> Failure:
     if part == "subclass_metadata":
         return metadata.changed(asked, meaning)
     if part == "saved_tensors_hooks":
-        guard = "the hooks on saved tensors are what they were"
-        return asked.failure("the hooks it was compiled under", "others", source=part, guard=guard, part=part)
+        guard = "the hooks on saved tensors are unchanged"
+        return asked.failure("the hooks it was compiled under", "different hooks", source=part, guard=guard, part=part)
     if part == "functorch":
-        return asked.failure("the transforms it was compiled under", "others", source=part, guard=meaning, part=part)
+        return asked.failure(
+            "the transforms it was compiled under", "different transforms", source=part, guard=meaning, part=part
+        )
     expected = "what it was compiled with" if asked.was is None else asked.was.text
     return asked.failure(expected, describe.value(asked.value), guard=meaning, part=part)
 

@@ -85,7 +85,7 @@ def other_backend(old: object, new: object) -> Failure:
     """Describe an entry that would have served, had the call asked for its backend."""
     return Failure(
         source="backend",
-        guard="the backend is the one it was compiled for",
+        guard="the backend is unchanged",
         expected=backend_name(old),
         actual=backend_name(new) if backend_name(new) != backend_name(old) else f"another callable {backend_name(new)}",
         guard_type="BACKEND_MATCH",
@@ -97,9 +97,9 @@ def concurrent() -> Failure:
     """Describe an entry that another thread made while this one waited to compile: it would serve the frame now."""
     return Failure(
         source="cache entry",
-        guard="no guard fails: another thread compiled it meanwhile",
+        guard="no guard fails: another thread has compiled it in the meantime",
         expected="one compilation",
-        actual="another thread compiled the same meanwhile",
+        actual="another thread compiled the same code",
         guard_type="CONCURRENT",
         holder="ambient",
     )
@@ -122,14 +122,14 @@ def unknown(text: str) -> Failure:
             source=describe.source(length[1]),
             guard=f"len({describe.source(length[1])}) == {length[2]}",
             expected=f"length {length[2]}",
-            actual="another length",
+            actual="a different length",
             where=describe.location_in(comment),
             guard_type="DICT_LENGTH",
             part="dict",
         )
     return Failure(
         source=describe.shorten(describe.source(expression)) or "cache entry",
-        guard=describe.shorten(describe.source(expression), 200) or "no guard fails when asked again",
+        guard=describe.shorten(describe.source(expression), 200) or "no guard fails when checked again",
         expected="a match",
         actual="no match",
         where=describe.location_in(comment),
