@@ -1,4 +1,4 @@
-"""What no single leaf guard says: relations between values, entries thrown away, other backends, the unknown."""
+"""What no single leaf guard says: relations between values, discarded entries, other backends, unknown causes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 
 
 def relation(text: str, frame: Frame) -> Iterator[tuple[tuple[str, str], Failure]]:
-    """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort.
+    """Check a relational guard by identity; storage overlap cannot be checked so, and is left to the caller.
 
-    Its values are written in full: ``list(dict.keys(d))[11] is x`` speaks of a key, not of the dict.
+    Its values are written in full: ``list(dict.keys(d))[11] is x`` is about a key, not the dict.
 
     Yields:
         The two values, in Dynamo's words, and the failure.
@@ -59,7 +59,7 @@ def relation(text: str, frame: Frame) -> Iterator[tuple[tuple[str, str], Failure
 
 
 def _are_one(first: str, second: str, scope: dict[str, Any], *, tensors: bool) -> bool | None:
-    """Whether two expressions are one object now; None where one cannot be reached or is not a tensor any more."""
+    """Whether two expressions are one object now; None if one cannot be reached or is no longer a tensor."""
     try:
         one, other = guard_expressions.evaluate(first, scope), guard_expressions.evaluate(second, scope)
     except Exception:  # noqa: BLE001 (a value out of reach is reported where it is missing)
@@ -70,7 +70,7 @@ def _are_one(first: str, second: str, scope: dict[str, Any], *, tensors: bool) -
 
 
 def invalidated(reason: str) -> Failure:
-    """Describe an entry whose guards Dynamo threw away."""
+    """Describe an entry whose guards Dynamo discarded."""
     return Failure(
         source="cache entry",
         guard=describe.shorten(describe.source(reason), 200),
@@ -82,7 +82,7 @@ def invalidated(reason: str) -> Failure:
 
 
 def other_backend(old: object, new: object) -> Failure:
-    """Describe an entry that would have served, had the call asked for its backend."""
+    """Describe an entry that would have matched if the call had used its backend."""
     return Failure(
         source="backend",
         guard="the backend is unchanged",
@@ -94,7 +94,7 @@ def other_backend(old: object, new: object) -> Failure:
 
 
 def concurrent() -> Failure:
-    """Describe an entry that another thread made while this one waited to compile: it would serve the frame now."""
+    """Describe an entry that another thread compiled while this one waited to compile: it matches the frame now."""
     return Failure(
         source="cache entry",
         guard="no guard fails: another thread has compiled it in the meantime",
@@ -117,7 +117,7 @@ def unknown(text: str) -> Failure:
     expression, comment = guard_expressions.split(text) if text else ("", "")
     length = _LENGTH.match(expression)
     if length is not None:
-        # The manager of an empty dict holds no leaf: it says this of itself.
+        # The guard manager of an empty dict has no leaf: it reports this itself.
         return Failure(
             source=describe.source(length[1]),
             guard=f"len({describe.source(length[1])}) == {length[2]}",
