@@ -1,10 +1,10 @@
 """The recording: what Dynamo did in one run, as plain immutable data.
 
-A recording is the only thing that passes between the wings of compilescope. It holds text and
-numbers alone: no tensor, no user object, no memory address, nothing that differs between two runs
-of the same program except times. This file imports no torch.
+A recording is the only data that passes between the wings of compilescope. It holds only text and
+numbers: no tensor, no user object, no memory address, and nothing except times that differs between
+two runs of the same program. This file imports no torch.
 
-A field that was not looked at is ``None``, never ``0`` or an empty list.
+A field that was not recorded is ``None``, never ``0`` or an empty list.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ FallbackKind = Literal[
     "recompile_limit", "skipped_frame", "user_exception", "backend_error", "unsupported", "stance", "dispatch_mode"
 ]
 Use = Literal["branch", "constant", "arithmetic"]
-"""What code does with a Python value: asks it in a branch; needs it itself (an index, a range, a text); calculates."""
+"""What code does with a Python value: branches on it; needs it as a constant (an index, a range); calculates."""
 Mark = Literal["dynamic", "weakly dynamic", "unbacked", "static"]
 TargetStatus = Literal["compiled", "inlined", "cached", "skipped", "never_reached"]
 Scalar = bool | int | float | str | None
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of somebody's source.
+    """A line of source code.
 
     Attributes:
-        file, line: ``file`` is relative to site-packages or the working directory, or absolute outside of both.
-        text, function: what stands there and in which function; None where that is not known.
+        file, line: ``file`` is relative to site-packages or the working directory, or absolute outside both.
+        text, function: the text of the line, and the function that contains it; None if unknown.
     """
 
     file: str
@@ -46,12 +46,12 @@ class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: ``<file>:<qualname>``, with ``@<line>`` appended where two bodies share both.
-        qualname, file, line: its qualified name, and where it begins; ``file`` is spelt as in :class:`Location`.
+        qualname, file, line: its qualified name, and where it begins; ``file`` as in :class:`Location`.
         resumes: id of the code object that this resume function continues, or None.
         owner: what a shared wrapper frame ran for: the class of a module, the name of a function, or None.
-        resumed_after: for a resume function, where the function that it resumes was broken off. The text is what
-            stands there (``opt.step()``), or for a branch which way was taken; None for another function.
-        broken_at: for a resume function, the line of the graph break, which may lie deeper than ``resumed_after``.
+        resumed_after: for a resume function, where the function that it resumes stopped. The text is the code
+            there (``opt.step()``), or for a branch the side that was taken; None for any other function.
+        broken_at: for a resume function, the line of the graph break, which may be in a callee of ``resumed_after``.
     """
 
     id: str
@@ -65,10 +65,10 @@ class CodeObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """A number that a guard reads and that is another now than when the entry was compiled.
+    """A number that a guard reads and that changed since the entry was compiled.
 
     Attributes:
-        source, was, now: what holds it, and both values; ``was`` is None if unknown.
+        source, was, now: what holds it, and its old and new value; ``was`` is None if unknown.
     """
 
     source: str
@@ -80,37 +80,37 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """One guard of an older entry that is false, or raises, for the new frame.
 
     The upper half is observed at capture time; ``kind``, ``advice`` and ``consequence_of`` are
-    worked out by :mod:`compilescope.analysis.causes` (``consequence_of`` also by capture, where an
+    determined by :mod:`compilescope.analysis.causes` (``consequence_of`` also by capture, if an
     ancestor's guard failed).
 
     Attributes:
         source: the guarded value, as the user would write it: ``hidden_states.size()[1]``.
         guard: the guard's own expression, without memory addresses.
         expected: what the entry was compiled for.
-        actual: what the new frame had.
+        actual: what the new frame has.
         where: the user's line that made Dynamo put the guard there.
         guard_type: Dynamo's name of the guard class, such as ``TENSOR_MATCH``.
-        kind, advice: the name of the cause, and what helps; None until analysed, ``advice`` where nothing does too.
+        kind, advice: the name of the cause, and what helps; None until analysed; ``advice`` also if nothing helps.
         part: which part of a compound guard: a tensor property, a global-state field.
         holder: what holds it: local, closure, global, module, object, dict, sequence, tensor or ambient.
-        expected_type, actual_type: type names of both sides where they are known.
-        raised: text of the exception where the guard raised instead of answering.
-        symbols: the sources that a shape relation speaks of.
-        moved: of a shape or layout guard, the sizes that it reads and that changed since the entry was compiled.
+        expected_type, actual_type: type names of both sides, if known.
+        raised: text of the exception if the guard raised instead of returning a result.
+        symbols: the sources in a shape relation.
+        moved: for a shape or layout guard, the sizes that it reads and that changed since the entry was compiled.
         off_by: by how much the two sides of an equation between sizes differ.
-        consequence_of: source of the failing guard that this one merely follows from.
-        torch_where: torch's own line, where the guard was made inside torch on behalf of ``where``.
-        places: how many root failures are this one change; more than 1 only among a recompile's causes.
-        also: the sources of the others, where the change was seen at more than one place.
+        consequence_of: source of the failing guard that this one only follows from.
+        torch_where: torch's own line, if the guard was made inside torch on behalf of ``where``.
+        places: how many root failures this one change stands for; more than 1 only in a recompile's causes.
+        also: the other sources, if the change was seen in more than one place.
         pinned_by: the line that needed the value as a Python constant while the entry was compiled, so that no
-            setting makes it dynamic; None where nothing is known to pin it.
-        pinned_with: the sizes that were equal and shared a symbol with it then: the line may have needed one of them.
-        of_module: whether the value is reached through a module, however deep.
-        use: what the code does with a Python value: :data:`Use`; None where that was not looked at or is mixed.
-        registered: ``parameter`` or ``buffer`` where the tensor is one of a module's; None elsewhere.
-        marked: how the caller marked the dimension (:data:`Mark`); None where it did not.
-        accepted_elsewhere: whether another entry guards the same value and accepts it: that the value went back to
-            it is no reason to compile.
+            setting makes it dynamic; None if no such line is known.
+        pinned_with: the equal sizes that shared a symbol with it then: the line may have needed one of them.
+        of_module: whether the value is reached through a module, at any depth.
+        use: what the code does with a Python value: :data:`Use`; None if not determined or mixed.
+        registered: ``parameter`` or ``buffer`` if the tensor is one of a module's; else None.
+        marked: how the caller marked the dimension (:data:`Mark`); None if it did not.
+        accepted_elsewhere: whether another entry guards the same value and accepts it: going back to that
+            value is not a reason to compile.
     """
 
     source: str
@@ -143,15 +143,15 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EntryMiss(msgspec.Struct, frozen=True, kw_only=True):
-    """An older cache entry and every guard of it that the new frame failed.
+    """An older cache entry and every one of its guards that the new frame failed.
 
     Attributes:
         id: Dynamo's, such as ``0/1``.
-        failing: every guard that failed, those that merely follow from another among them.
-        recency: 0 for the entry that served or was made last, 1 for the one before it; None if unknown.
-        confirmed: whether torch's own evaluator was asked and agreed: each claimed guard alone is refused, and the
-            entry without the claimed guards is accepted. None where it could not be asked.
-        unconfirmed: why not, where ``confirmed`` is not True.
+        failing: every guard that failed, including those that only follow from another.
+        recency: 0 for the entry that was used or made last, 1 for the one before it; None if unknown.
+        confirmed: whether torch's own evaluator agreed: each reported guard fails by itself, and the entry without the
+            reported guards accepts the frame. None if the evaluator could not be asked.
+        unconfirmed: why not, if ``confirmed`` is not True.
     """
 
     id: str
@@ -166,12 +166,12 @@ class Recompile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         entries: every older entry, oldest first, with all its failing guards.
-        closest: id of the entry that came nearest to serving; None where no guard could be examined.
-        alternatives: ids of entries that came as near.
+        closest: id of the entry that came closest to matching; None if no guard could be examined.
+        alternatives: ids of entries that came as close.
         shape_driven: whether some older entry fails on shape kinds only; None until analysed.
-        causes: what changed since the closest entry: one failure for each change, with the number of places that it
-            was seen at; empty until analysed.
-        axes: the sweep's axes that moved since the closest entry was compiled; None outside a sweep.
+        causes: what changed since the closest entry: one failure for each change, with the number of places where it
+            was seen; empty until analysed.
+        axes: the sweep's axes that changed since the closest entry was compiled; None outside a sweep.
     """
 
     entries: tuple[EntryMiss, ...]
@@ -191,10 +191,10 @@ class CompileError(msgspec.Struct, frozen=True, kw_only=True):
             ``error_on_recompile`` or a stance) or ``internal``.
         type: name of the exception class.
         message: its first lines, without addresses.
-        source: the guarded value it speaks of, where it names one.
+        source: the guarded value that it names, if any.
         where: the innermost line outside torch.
-        torch_where: torch's own line, where it came about inside torch on behalf of ``where``.
-        advice: what helps; None where nothing is known to.
+        torch_where: torch's own line, if the error arose inside torch on behalf of ``where``.
+        advice: what helps; None if nothing is known to help.
     """
 
     kind: str
@@ -211,18 +211,18 @@ class Compilation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: Dynamo's compile id (``0/1``; ``#n`` is appended where a reset made Dynamo reuse one).
-        code, outcome: id of the code object, and what came of the attempt.
-        seconds: wall time inside ``_compile``, guard evaluation of this tool excluded.
-        point: the sweep point that was being run, or None.
-        guards: leaf guards of the new entry; None where no entry came of it.
-        operators: calls that the graph captured; None where no graph came of it.
+        code, outcome: id of the code object, and how the attempt ended.
+        seconds: wall time inside ``_compile``, without this tool's own guard evaluation.
+        point: the sweep point that was running, or None.
+        guards: leaf guards of the new entry; None if there is no new entry.
+        operators: calls that the graph captured; None if there is no graph.
         backend: name of the backend.
-        dynamic: what ``torch.compile(dynamic=...)`` asked for: True, False, or None for automatic.
+        dynamic: the value of ``torch.compile(dynamic=...)``: True, False, or None for automatic.
         owner: what a shared wrapper frame ran for: the class of a module, the name of a function, or None.
-        limit: the recompile limit in force, which ``torch.compile(recompile_limit=...)`` sets for one callable; where
-            the limit on all compilations of a code object refused this one, that.
+        limit: the recompile limit in force, which ``torch.compile(recompile_limit=...)`` sets for one callable; if
+            the limit on all compilations of a code object refused this one, that limit.
         error: None unless the outcome is ``failed``, ``limit`` or ``refused``, or a skip has a reason.
-        recompile: None for a first compilation. Also given where a limit or a stance refused to compile again.
+        recompile: None for a first compilation. Also given if a limit or a stance refused a recompile.
         raised: whether the caller saw the error, so that no eager run followed.
     """
 
@@ -248,9 +248,9 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         code: id of the code object whose tracing stopped.
         file, line, text, function: the innermost line outside torch.
-        kind, registry_id, reason: its sort, its id in torch's registry (``GB0170``), and Dynamo's own words.
-        events, skips_frame: how often tracing stopped there, and whether the whole frame ran eagerly for it.
-        torch_where: torch's own line, where tracing stopped inside torch on behalf of that line.
+        kind, registry_id, reason: its kind, its id in torch's registry (``GB0170``), and Dynamo's own words.
+        events, skips_frame: how often tracing stopped there, and whether the whole frame ran eagerly because of it.
+        torch_where: torch's own line, if tracing stopped inside torch on behalf of that line.
         advice: what helps, if known.
     """
 
@@ -272,9 +272,9 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
     """A frame, or calls of a compiled callable, that ran outside any compiled graph.
 
     Attributes:
-        code, kind, detail: id of the code object, why it ran so, and that in words.
-        calls: how many calls; None where runs were not counted.
-        points: the sweep points at which calls ran so, in order; None where runs were not counted.
+        code, kind, detail: id of the code object, why it ran eagerly, and the reason in words.
+        calls: how many calls; None if runs were not counted.
+        points: the sweep points at which calls ran eagerly, in order; None if runs were not counted.
     """
 
     code: str
@@ -285,15 +285,15 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one thing that the user meant to compile.
+    """What happened to one target: something that the user wants to compile.
 
     Attributes:
-        selector, status: the target as a pattern or qualified name, and what became of it.
-        codes: ids of the code objects that the selector matched, resume functions among them.
+        selector, status: the target as a pattern or qualified name, and what happened to it.
+        codes: ids of the code objects that the selector matched, including resume functions.
         compiles: compilations with outcome ``compiled`` of the code objects that the selector matched.
         resumed: the same of their resume functions.
         inlined_into: the code object that a target with status ``inlined`` was traced into.
-        varied: False where every call of it had the same sizes of arguments; None where that is not known.
+        varied: False if all its calls had arguments of the same sizes; None if unknown.
     """
 
     selector: str
@@ -311,8 +311,8 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         max_abs: largest absolute difference.
         relative_l2: norm of the difference over the norm of the eager result.
-        psnr: dB, with the eager result's largest magnitude as peak; None where the results are equal.
-        bitwise: whether storage bytes are equal, signed zeros counted.
+        psnr: dB, with the eager result's largest magnitude as peak; None if the results are equal.
+        bitwise: whether the storage bytes are equal, including signed zeros.
     """
 
     max_abs: float
@@ -322,11 +322,11 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One assignment of all axes, and what became of running it.
+    """One assignment of all axes, and how its run ended.
 
     Attributes:
         values, status, seconds, error: the value of each axis, how the call ended, how long it took, what it raised.
-        parity: the difference from eager; None where it was not looked at.
+        parity: the difference from eager; None if not compared.
     """
 
     values: dict[str, Scalar]
@@ -340,10 +340,10 @@ class AxisSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Whether inputs may vary along an axis.
 
     Attributes:
-        free: no compilation after the first value is laid to this axis.
-        free_except: the values at which alone it compiles, where these are 0 and 1.
-        compiles_at: the values at which a compilation is laid to it.
-        because: kinds of the causes there.
+        free: no compilation after the first value is attributed to this axis.
+        free_except: the only values at which it compiles, if these are 0 and 1.
+        compiles_at: the values at which a compilation is attributed to it.
+        because: kinds of the causes at these values.
     """
 
     free: bool
@@ -357,10 +357,10 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload, order, axes: what was swept, in which order, over which values.
-        points, completed: the points that were visited, in order; ``completed`` is False where others were not.
-        summary: what can be said of each axis; an axis of which nothing can be said is left out.
+        points, completed: the points that ran, in order; ``completed`` is False if some did not run.
+        summary: what is known about each axis; an axis about which nothing is known is left out.
         warnings: doubts about the sweep.
-        setup: what compilescope itself compiled and how, in one line; None where the program did.
+        setup: what compilescope itself compiled and how, in one line; None if the program compiled it.
     """
 
     workload: str
@@ -374,15 +374,15 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a rule or a budget holds against the run.
+    """A violation of a rule or a budget.
 
     Attributes:
         rule: its stable code, such as ``CS203``.
-        code: id of the code object that it speaks of, or None.
+        code: id of the code object that it is about, or None.
         message: one sentence or phrase.
-        file, line: where; None where it speaks of no place.
-        key: what a baseline knows it by, together with the rule: no line number, absolute path, id or time.
-        amount: how many of the same it stands for; a baseline accepts that many and no more.
+        file, line: where; None if it is not about one place.
+        key: what identifies it in a baseline, together with the rule: no line number, absolute path, id or time.
+        amount: how many of the same it stands for; a baseline accepts up to that many.
     """
 
     rule: str
@@ -395,15 +395,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``check`` made of the findings; those that fail the check are the recording's own ``findings``.
+    """How ``check`` judged the findings; those that fail the check are the recording's own ``findings``.
 
     Attributes:
-        baseline: the file that accepts findings, as the user named it; None where there was none.
+        baseline: the file that accepts findings, as the user named it; None if there was none.
         accepted: findings that it accepts.
-        fixed: entries of it that were found less often than it accepts, a phrase each.
-        earlier_torch: the version of torch whose findings it holds, where it holds none for this run's.
+        fixed: its entries that were found less often than it accepts, a phrase each.
+        earlier_torch: the version of torch whose findings it holds, if it holds none for this run's version.
         unchanged: those of the recording's findings that it accepts under ``earlier_torch``.
-        error: why the baseline was not written, where that was asked for and failed.
+        error: why the baseline could not be written, if that was requested and failed.
     """
 
     baseline: str | None = None
@@ -419,9 +419,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         status: ``ok``; ``raised``; ``exited`` (``sys.exit``); ``interrupted`` (Ctrl-C, SIGTERM).
-        exit_code: of ``sys.exit``, or what a shell makes of SIGTERM; else None.
+        exit_code: of ``sys.exit``, or a shell's exit code for SIGTERM; else None.
         error: the exception, one line.
-        traceback: its text, for people.
+        traceback: its text, for people to read.
     """
 
     status: Literal["ok", "raised", "exited", "interrupted"]
@@ -435,13 +435,13 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         format, compilescope: version of the JSON format, and of compilescope.
-        torch, python, platform, device: versions of what ran, and on what.
+        torch, python, platform, device: the versions, and where the program ran.
         rank, argv, revision: ``RANK`` of a distributed process, the command line, and git's commit of the program.
-        config: settings of Dynamo when the first compilation began.
-        counts_runs: whether calls and graph runs were counted: without it eager calls were not looked at.
-        run: how the workload ended; None where no command ran it.
-        next: commands that would report on the models of a program that compiled nothing.
-        merged: of how many recordings it was made, each of which began with an empty cache.
+        config: Dynamo's settings when the first compilation began.
+        counts_runs: whether calls and graph runs were counted; if not, eager calls were not checked.
+        run: how the workload ended; None if no command ran it.
+        next: commands that report on the models of a program that compiled nothing.
+        merged: how many recordings it was merged from, each of which began with an empty cache.
     """
 
     format: int = FORMAT
@@ -467,8 +467,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         meta: where it comes from.
         code_objects, compilations: the functions that were compiled or tried, and every attempt, in order.
         graph_breaks, fallbacks: where tracing stopped, and what ran outside any graph.
-        targets, sweeps: what became of what was meant to be compiled, and of the sweeps.
-        findings, judgement: what speaks against the run, and what ``check`` made of it; None where nobody judged it.
+        targets, sweeps: what happened to each target and in each sweep.
+        findings, judgement: the violations, and how ``check`` judged them; None if no check ran.
     """
 
     meta: Meta
@@ -496,5 +496,5 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def recompiles(self) -> tuple[Compilation, ...]:
-        """The compilations that produced a cache entry beside an older one."""
+        """The compilations that produced a cache entry when there was an older one."""
         return tuple(c for c in self.compiled if c.recompile is not None)

@@ -97,7 +97,7 @@ def test_text_that_cannot_be_made_loses_no_recording(report: Cli, ending: str) -
 def test_program_that_becomes_another_one_is_no_success(report: Cli) -> None:
     ended = report(COMPILE + "import os\nos.execlp('true', 'true')\n")
     assert ended.exit_code == 2
-    assert "warning: The workload ended itself with os.exec('/" in ended.stderr
+    assert "warning: The workload ended with os.exec('/" in ended.stderr
     assert len(saved("exited").compiled) == 1
 
 

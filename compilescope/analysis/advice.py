@@ -1,7 +1,7 @@
 """Advice that fits the facts of a run: what helps against a cause, a graph break, or an error.
 
-:func:`choose` picks a sentence by its name; the sentences stand in :mod:`compilescope.analysis.sentences`, and
-each of them is tried in the tests. What is set already is not advised again, and where nothing helps, that is said.
+:func:`choose` picks a sentence by its name; the sentences are in :mod:`compilescope.analysis.sentences`, and
+the tests try each of them. It does not advise a setting that is already set, and says so where nothing helps.
 Pure functions over a recording; imports no torch.
 """
 
@@ -41,7 +41,7 @@ def choose(cause: Failure, facts: Facts) -> Advice:
 
 
 def advise(cause: Failure, facts: Facts) -> str:
-    """Return what helps against a classified cause under the facts of its run."""
+    """Return what helps against a classified cause, given the facts of its run."""
     return choose(cause, facts).text
 
 

@@ -1,4 +1,4 @@
-"""What helps against graph breaks, against recompiles of what goes on after them, and against errors."""
+"""What helps against graph breaks, against recompiles of the resume functions after them, and against errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LOGGED: Final = re.compile(r"\.(debug|info|warning|warn|error|critical|exception|log)\(")
 _REORDERING: Final = "reorder"
-"""In the title of a break at a function that is to run after the graph, with arguments that do not allow it."""
+"""Part of the title of a break at a function that should run after the graph but whose arguments do not allow it."""
 _AS_NAMED: Final = (
     "dynamic_shape_op",
     "data_dependent_branch",
@@ -28,11 +28,11 @@ _AS_NAMED: Final = (
     "no_fake_kernel",
 )
 _FOR_GOOD: Final = ("compiler_disable", "explicit_graph_break")
-"""Kinds of breaks that stand in the code on purpose."""
+"""Kinds of breaks that the code makes on purpose."""
 
 
 def for_break(site: GraphBreak, config: Mapping[str, Scalar]) -> Advice | None:
-    """Return what removes a classified graph break; None where nothing general is known to."""
+    """Return what removes a classified graph break; None if there is no general remedy."""
     text = site.text or ""
     if library_of(site.file) == "transformers" and "expert" in text:
         return Advice("experts")
@@ -65,25 +65,25 @@ def _branches(text: str) -> bool:
 
 
 def advised(site: GraphBreak, config: Mapping[str, Scalar]) -> GraphBreak:
-    """Return the break with what removes it."""
+    """Return the break with the advice that removes it."""
     chosen = for_break(site, config)
     return replace(site, advice=None if chosen is None else chosen.text)
 
 
 def for_resumed(site: GraphBreak | None, facts: Facts) -> Advice | None:
-    """Return what spares a resume function its recompiles: the removal of the break before it, where that is known."""
+    """Return how to avoid a resume function's recompiles: remove the break before it, if a remedy is known."""
     if site is None or site.kind in _FOR_GOOD:
         return None
     remedy = for_break(site, facts.config)
     others = [for_break(other, facts.config) for other in facts.beside]
     if remedy is None or any(other != remedy for other in others):
-        # Without this break the next one stops the function: nothing is gained by removing one.
+        # Without this break, the next one still stops tracing: removing only one gains nothing.
         return None
     return Advice("resumed", {"place": f"{site.file}:{site.line}", "remedy": remedy.text})
 
 
 def for_error(error: CompileError) -> Advice | None:
-    """Return what helps against an error that ended a compilation; None where it is the user's own to know."""
+    """Return what helps against an error that ended a compilation; None if only the user can know."""
     if error.kind == "constraint_violation":
         source = error.source or "the marked dimension"
         return Advice("constraint_violation", {"place": place_of(error.where), "source": source})

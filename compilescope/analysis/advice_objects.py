@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _SHARED: Final = ("self", "fn", "args[0]")
 _ONE_KEY: Final = ("MISSING", "DICT_CONTAINS", "SET_CONTAINS")
-"""Guards that ask for one key, whatever else is there."""
+"""Guards that check for one key, whatever other keys there are."""
 _ISOLATION: Final = (2, 13)
-"""The first version in which a compiled callable can keep entries of its own."""
+"""The first version in which a compiled callable can have its own entries."""
 _AS_NAMED: Final = (
     "stride",
     "view_base",
@@ -41,7 +41,7 @@ _AS_NAMED: Final = (
     "guard_error",
     "unknown",
 )
-"""Kinds for which one sentence of their own name fits whatever the facts."""
+"""Kinds whose sentence has the same name and fits whatever the facts."""
 
 
 def _tensor_type(cause: Failure, facts: Facts) -> Advice:
@@ -49,7 +49,7 @@ def _tensor_type(cause: Failure, facts: Facts) -> Advice:
 
 
 def _requires_grad(cause: Failure, facts: Facts) -> Advice:
-    swapped = any(one.kind in ("tensor_type", "size") and of_adapter(one, facts) for one in facts.causes)
+    swapped = any(other.kind in ("tensor_type", "size") and of_adapter(other, facts) for other in facts.causes)
     if swapped and of_adapter(cause, facts):
         return Advice("lora_rank")
     parameter = "Parameter" in (cause.expected_type, cause.actual_type) or cause.registered == "parameter"

@@ -21,7 +21,7 @@ _ARGUMENT: Final = re.compile(r"\w+\.size\(\)\[\d+\]$")
 _DIMENSION: Final = re.compile(r"\.size\(\)\[(\d+)\]$")
 _THIS: Final = "this dimension"
 _SPEC: Final = (2, 13)
-"""The first version with a public way to name dynamic sizes; the argument got its later name in the next."""
+"""The first version with a public way to name dynamic sizes; the next one renamed the argument."""
 
 
 def _size(cause: Failure, facts: Facts) -> Advice:
@@ -39,7 +39,7 @@ def _size(cause: Failure, facts: Facts) -> Advice:
 
 
 def _static(cause: Failure, facts: Facts) -> Advice | None:
-    """Return what helps where the tensor is one whose sizes Dynamo keeps static."""
+    """Return what helps if the tensor is one whose sizes Dynamo keeps static."""
     if of_adapter(cause, facts):
         return Advice("lora_rank")
     if cause.registered is not None or (cause.expected_type == "Parameter" and cause.part == "size"):
@@ -62,7 +62,7 @@ def _zero_one(cause: Failure, facts: Facts) -> Advice:
         return about(cause, "zero_one_of_library", library=library)
     dims = _dims(cause, facts)
     words = {
-        "inductor": ", and empty Inductor's cache on disk, whose graphs ask for the size all the same" * facts.inductor,
+        "inductor": ", and empty Inductor's cache on disk, whose graphs still check the size" * facts.inductor,
         "broadcast": " (not with dynamic=True, where that raises as soon as a size of 1 is broadcast)"
         * (facts.dynamic is True),
         "dims": dims,
@@ -76,7 +76,7 @@ def _zero_one(cause: Failure, facts: Facts) -> Advice:
 
 def _pinned(cause: Failure, facts: Facts) -> Advice:
     words = {"place": place_of(cause.pinned_by), "quoted": quoted(cause.pinned_by)}
-    along = {source for one in facts.causes for source in (one.source, *one.also)}
+    along = {source for other in facts.causes for source in (other.source, *other.also)}
     by_chance = [source for source in cause.pinned_with if source not in along]
     if by_chance:
         return about(cause, "pinned_by_chance", others=" or ".join(by_chance[:2]), size=cause.expected, **words)
@@ -86,7 +86,7 @@ def _pinned(cause: Failure, facts: Facts) -> Advice:
 
 
 def _inside(cause: Failure) -> bool:
-    """Whether a size is 0 in another dimension than the first, so that the strides of the others follow from it."""
+    """Whether a size is 0 in any dimension but the first, so that it determines the strides of the others."""
     dimension = _DIMENSION.search(cause.source)
     return dimension is not None and dimension[1] != "0" and "0" in (cause.expected, cause.actual)
 
@@ -99,10 +99,10 @@ def _spec(cause: Failure, facts: Facts) -> str:
 
 
 def _dims(cause: Failure, facts: Facts) -> str:
-    """Return the dimensions to mark. Those that are equal are marked together, or Dynamo raises."""
+    """Return the dimensions to mark. Equal ones must be marked together, or Dynamo raises."""
     change = (cause.kind, cause.expected, cause.actual)
     others = [f.source for f in facts.causes if (f.kind, f.expected, f.actual) == change and f.part == cause.part]
-    # Relations, and the tensors behind views, are seen to change along with a size; they are not what is marked.
+    # Relations, and the base tensors of views, change along with a size; they are not what the user marks.
     equal = [source for group in facts.together if cause.source in group for source in group]
     sizes = {s for s in (*cause.also, *others, *equal) if _DIMENSION.search(s) and "._base" not in s}
     sources = sorted({cause.source, *(source for source in sizes if ", " not in source)})

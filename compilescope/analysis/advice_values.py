@@ -17,7 +17,7 @@ _NUMBERS: Final = ("int", "float")
 
 
 def _number(cause: Failure, facts: Facts) -> Advice:
-    """A number that dynamic=True frees, unless the code needs or branches on it."""
+    """A number that dynamic=True makes dynamic, unless the code branches on it or needs it as a constant."""
     if (known := _by_library(cause, facts)) is not None:
         return known
     if (needed := _needed(cause)) is not None:
@@ -31,7 +31,7 @@ def _number(cause: Failure, facts: Facts) -> Advice:
 
 def _needed(cause: Failure) -> Advice | None:
     if len(set(cause.symbols)) > 1:
-        # The number is dynamic already: what failed compares it with another.
+        # The number is dynamic already: the failing guard compares it with another.
         return about(cause, "shape_relation", place=place_of(cause.where))
     if cause.use == "branch" or (cause.pinned_by is None and cause.use != "constant"):
         return None
@@ -49,7 +49,7 @@ def _by_library(cause: Failure, facts: Facts) -> Advice | None:
 
 
 def _module_int(cause: Failure, facts: Facts) -> Advice:
-    """An int of a module, which stays a constant under dynamic=True unless a setting frees it."""
+    """An int attribute of a module, which stays a constant under dynamic=True unless a setting makes it dynamic."""
     if facts.config.get("allow_unspec_int_on_nn_module") is True:
         return _number(cause, facts)
     if (needed := _needed(cause)) is not None:
@@ -66,7 +66,7 @@ def _any(cause: Failure, facts: Facts) -> Advice:
     if "str" in types:
         return about(cause, "string_expected")
     if types == {"int"} and cause.of_module:
-        # Reached through the module, it stays a constant as the module's own do.
+        # Reached through the module, it stays a constant, like the module's own ints.
         return _module_int(cause, facts)
     if types and types <= set(_NUMBERS):
         return _number(cause, facts)

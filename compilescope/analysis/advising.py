@@ -1,4 +1,4 @@
-"""One chosen sentence of advice, and the words that the rules share."""
+"""One chosen sentence of advice, and helpers that the rules share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_QUOTE: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A sentence by its name, with what is filled in for the words in braces."""
+    """The name of a sentence, with the values for the words in braces."""
 
     name: str
     words: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Advice:
 
 
 def value_of(source: str) -> str:
-    """Return the value whose property a source is: advice speaks of ``x``, not of ``x.stride()[0]``."""
+    """Return the value whose property a source is: advice names ``x``, not ``x.stride()[0]``."""
     return _PROPERTY.sub("", source)
 
 
@@ -46,23 +46,23 @@ def about(cause: Failure, name: str, **words: str) -> Advice:
 
 
 def of_adapter(cause: Failure, facts: Facts) -> bool:
-    """Whether a Parameter is that of a LoRA adapter in a model of diffusers, which can swap adapters in place."""
+    """Whether a Parameter belongs to a LoRA adapter in a diffusers model, which can swap adapters in place."""
     parameter = "Parameter" in (cause.expected_type, cause.actual_type)
     return facts.library == "diffusers" and parameter and _ADAPTER.search(cause.source) is not None
 
 
 def place_of(where: Location | None) -> str:
-    """Return a line in short: ``model.py:12``; ``the traced code`` where it is not known."""
+    """Return a short name of a line: ``model.py:12``; ``the traced code`` if it is unknown."""
     return "the traced code" if where is None else f"{where.file}:{where.line}"
 
 
 def compares(where: Location | None) -> bool:
-    """Whether a line asks if two values are equal, or branches: a number that it pinned gave one of two answers then.
+    """Whether a line compares two values for equality, or branches: a number that it pins decides between two outcomes.
 
-    Not where the line also makes a text of a number or looks it up, for which every value is another.
+    Not if the line also formats a number as a string or looks it up: each value then gives a different result.
     """
     text = ((where.text if where is not None else None) or "").strip()
-    # The head of a block is a line without its block.
+    # The line may be the head of a block without its body.
     lines = (text, f"{text}\n pass", f"if True: pass\n{text}\n pass")
     nodes = next((found for line in lines if (found := _nodes(line))), [])
     operators = [op for node in nodes if isinstance(node, ast.Compare) for op in node.ops]
@@ -80,7 +80,7 @@ def _nodes(text: str) -> list[ast.AST]:
 
 
 def quoted(where: Location | None) -> str:
-    """Return the text of a line in brackets, with a space before it; nothing where it is not known."""
+    """Return the text of a line in brackets, after a space; ``""`` if it is unknown."""
     if where is None or not where.text:
         return ""
     text = where.text if len(where.text) <= _LONGEST_QUOTE else f"{where.text[: _LONGEST_QUOTE - 3]}..."
@@ -88,5 +88,5 @@ def quoted(where: Location | None) -> str:
 
 
 def and_dynamic(facts: Facts) -> str:
-    """Return what to add to a setting that works under dynamic=True alone; nothing where that is set."""
+    """Return what to add to a setting that only works under dynamic=True; ``""`` if that is set."""
     return "" if facts.dynamic is True else " and compile with dynamic=True"

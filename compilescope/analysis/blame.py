@@ -1,18 +1,17 @@
-"""Which axis a compilation is laid to. Pure; imports no torch.
+"""Which axis a compilation is attributed to. Pure; imports no torch.
 
 Which axis that is follows from the sweep, not from the guards:
 
-- At the first point everything compiles for the first time; that is laid to no axis.
-- Where no axis moved since the closest entry was compiled, none is to blame: the second layer of
-  one forward, or a state that changed. The same holds at a point that was visited before.
-- Where one axis moved, it is that one.
-- Code that is reached for the first time later on is compared with the first point.
-- Where several moved, it is the one whose old and new value a cause names, and with it, if another
+- At the first point everything compiles for the first time; that is attributed to no axis.
+- If no axis changed since the closest entry was compiled, no axis is to blame: it is the second
+  layer of one forward, or some state changed. The same holds at a point that was visited before.
+- If one axis changed, it is that one.
+- Code that first runs at a later point is compared with the first point.
+- If several changed, it is the one whose old and new value a cause names, and with it, if another
   cause names no axis, the one whose value is new; else the one whose value is new; else those that
-  alone separate this point from one visited before; else all.
+  alone distinguish this point from one visited before; else all.
 
-An attempt that met the recompile limit or failed needed a graph as much as one that got it, so it
-counts.
+An attempt that hit the recompile limit or failed also needed a graph, so it counts.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _INTEGER: Final = re.compile(r"-?\d+")
 
 
 def key(value: Scalar) -> _Key:
-    """Tell ``1``, ``1.0`` and ``True`` apart, which Python holds equal."""
+    """Distinguish ``1``, ``1.0`` and ``True``, which are equal in Python."""
     return type(value), value
 
 
@@ -44,13 +43,13 @@ def moved(old: Mapping[str, Scalar], new: Mapping[str, Scalar]) -> tuple[str, ..
 
 
 def is_zero_or_one(value: Scalar) -> bool:
-    """Return whether ``value`` is a size that Dynamo gives a graph of its own; a bool is no size."""
+    """Return whether ``value`` is a size that Dynamo gives a graph of its own; a bool is not a size."""
     return isinstance(value, int) and not isinstance(value, bool) and value in {0, 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A compilation laid to an axis at a value, with the kinds of its causes."""
+    """A compilation attributed to an axis at a value, with the kinds of its causes."""
 
     axis: str
     value: Scalar
@@ -63,8 +62,8 @@ class Event:
 
     Attributes:
         point: where.
-        old: the point of the closest entry; the first point for code that was reached for the first
-            time; None where no entry could be examined.
+        old: the point of the closest entry; the first point for code that runs for the first time;
+            None if no entry could be examined.
         before: the points visited earlier, in order.
         causes: root failures of the closest entry.
     """
@@ -76,49 +75,50 @@ class Event:
 
     @property
     def revisited(self) -> bool:
-        """Whether the sweep had been at this very point before."""
+        """Whether the sweep visited this same point before."""
         return any(not moved(earlier, self.point) for earlier in self.before)
 
 
 def events(sweep: Sweep, compilations: Sequence[Compilation]) -> list[Event]:
-    """Return what needed a graph after the base line.
+    """Return the frames that needed a graph after the baseline.
 
     Args:
         sweep: the points that were visited, in order.
-        compilations: those of this sweep alone, in order.
+        compilations: only those of this sweep, in order.
     """
     visits = [point.values for point in sweep.points]
     ok = [place for place, point in enumerate(sweep.points) if point.status == "ok"]
-    # A first point that raised had no chance to compile everything: the first that ran is the base line.
+    # A first point that raised may not have compiled everything: the first that ran is the baseline.
     base = ok[0] if ok else 0
-    points = {one.id: one.point for one in compilations}
+    points = {compilation.id: compilation.point for compilation in compilations}
     found: list[Event] = []
     place = 0
-    for one in compilations:
-        wanted = one.outcome in _NEEDED_A_GRAPH or (one.outcome == "skipped" and one.recompile is not None)
-        if one.point is None or not wanted:
+    for compilation in compilations:
+        point, recompile = compilation.point, compilation.recompile
+        wanted = compilation.outcome in _NEEDED_A_GRAPH or (compilation.outcome == "skipped" and recompile is not None)
+        if point is None or not wanted:
             continue
-        place = _place(one.point, visits, place)
-        if one.recompile is None and place <= base:
+        place = _place(point, visits, place)
+        if recompile is None and place <= base:
             continue
         found.append(
             Event(
-                point=one.point,
-                old=visits[0] if one.recompile is None else points.get(one.recompile.closest or ""),
+                point=point,
+                old=visits[0] if recompile is None else points.get(recompile.closest or ""),
                 before=tuple(visits[:place]),
-                causes=one.recompile.causes if one.recompile is not None else (),
+                causes=recompile.causes if recompile is not None else (),
             )
         )
     return found
 
 
 def _place(point: Point, visits: Sequence[Point], start: int) -> int:
-    """Return which visit a compilation belongs to; past the end for a point that Ctrl-C cut short."""
+    """Return which visit a compilation belongs to; past the end for a point that Ctrl-C interrupted."""
     return next((place for place in range(start, len(visits)) if not moved(visits[place], point)), len(visits))
 
 
 def charges_of(event: Event) -> list[Charge]:
-    """Return the axes and values that the event is laid to; none where it is no axis' doing."""
+    """Return the axes and values that the event is attributed to; none if no axis caused it."""
     if event.revisited:
         return []
     return [
@@ -129,9 +129,9 @@ def charges_of(event: Event) -> list[Charge]:
 
 
 def _blamed(event: Event) -> dict[str, tuple[str, ...]]:
-    """Return the axes to blame, each with the kinds of the causes that speak against it."""
+    """Return the axes to blame, each with the kinds of the causes that point to it."""
     if event.old is None:
-        # Nothing tells which entry came near: any axis that ever had another value may be to blame.
+        # The closest entry is unknown: any axis that ever had another value may be to blame.
         changed = tuple(axis for axis in event.point if any(axis in moved(p, event.point) for p in event.before))
     else:
         changed = moved(event.old, event.point)
@@ -149,7 +149,7 @@ def _kinds(causes: Iterable[Failure]) -> tuple[str, ...]:
 def _named_by_causes(changed: Sequence[str], event: Event) -> dict[str, tuple[str, ...]]:
     """Return the axes whose old and new values are the expected and actual values of a cause.
 
-    A cause that names no axis (tokens are height times width) is laid to the other axes with a new value.
+    A cause that names no axis (tokens are height times width) is attributed to the other axes with a new value.
     """
     naming = {axis: [cause for cause in event.causes if _names(cause, axis, event)] for axis in changed}
     named = {axis: _kinds(causes) for axis, causes in naming.items() if causes}
@@ -163,7 +163,7 @@ def _named_by_causes(changed: Sequence[str], event: Event) -> dict[str, tuple[st
 def _names(cause: Failure, axis: str, event: Event) -> bool:
     if event.old is None or cause.actual != str(event.point[axis]):
         return False
-    # "expected >= 2" names no value; where an old value is named, it must be this axis' own.
+    # "expected >= 2" names no value; if the cause names an old value, it must be this axis' own.
     return cause.expected == str(event.old[axis]) or _INTEGER.fullmatch(cause.expected) is None
 
 
@@ -176,16 +176,16 @@ def _of_new_value(changed: Sequence[str], event: Event) -> tuple[str, ...]:
 
 
 def _alone_apart(changed: Sequence[str], event: Event) -> tuple[str, ...]:
-    """Return the axes that alone separate the point from one that was visited."""
+    """Return the axes that alone distinguish the point from one that was visited."""
     apart = {axes[0] for axes in (moved(earlier, event.point) for earlier in event.before) if len(axes) == 1}
     return tuple(axis for axis in changed if axis in apart)
 
 
 def _blamed_values(axis: str, event: Event, kinds: Sequence[str]) -> tuple[Scalar, ...]:
-    """Return the values that the compilation is laid to: the new one, unless the old one was 0 or 1.
+    """Return the values that the compilation is attributed to: the new one, unless the old one was 0 or 1.
 
-    A sweep that starts at 0 compiles for the second value because the first was special. Between 0
-    and 1 both are.
+    A sweep that starts at 0 compiles for the second value because the first was special. From 0 to 1,
+    both are special.
     """
     new = event.point[axis]
     if event.old is None or tuple(kinds) != (_ZERO_ONE,) or axis not in event.old:

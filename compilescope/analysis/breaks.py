@@ -1,4 +1,4 @@
-"""Names the kind of a graph break from Dynamo's title for it. Pure; imports no torch."""
+"""Names the kind of a graph break, based on Dynamo's title for it. Pure; imports no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _Rules = tuple[tuple[str, str], ...]
 
-# Words that name a kind wherever Dynamo says them; narrow ones.
+# Specific words that name a kind wherever they occur in Dynamo's message.
 _ANYWHERE: Final[_Rules] = (
     ("explicit_graph_break", "torch._dynamo.graph_break()"),
     ("explicit_graph_break", "torch._dynamo.skip_frame()"),
@@ -23,7 +23,7 @@ _ANYWHERE: Final[_Rules] = (
     ("item", "tensor.tolist()"),
     ("item", "_local_scalar_dense"),
 )
-# Words of Dynamo's titles; the first row that fits wins.
+# Words in Dynamo's titles; the first row that matches wins.
 _TITLES: Final[_Rules] = (
     ("print", "reorder a debugging function"),
     ("data_dependent_branch", "data-dependent branching"),
@@ -52,7 +52,7 @@ _TITLES: Final[_Rules] = (
 
 
 def kind_of(reason: str) -> str:
-    """Return the kind of a break with this reason: ``other`` where no rule knows it."""
+    """Return the kind of a break with this reason: ``other`` if no rule matches."""
     whole = reason.lower()
     title = whole.partition(" explanation:")[0]
     for text, rules in ((whole, _ANYWHERE), (title, _TITLES)):

@@ -1,6 +1,6 @@
 """How many of its cache entries each code object uses, and which modules share them. Pure; imports no torch.
 
-The recompile limit counts entries of a code object. Where one wrapper runs for several modules, they share the limit.
+The recompile limit counts the entries of a code object. If one wrapper runs for several modules, they share the limit.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class CacheUse:
     Attributes:
         code: its id.
         used: entries in use.
-        limit: how many there may be.
-        owners: the modules or functions that they were compiled for, where the code object is a shared wrapper.
+        limit: the maximum number of entries.
+        owners: the modules or functions that they were compiled for, if the code object is a shared wrapper.
     """
 
     code: str
@@ -37,12 +37,12 @@ class CacheUse:
 
     @property
     def shared(self) -> bool:
-        """Whether several modules use up one limit, and half of it is gone."""
+        """Whether several modules share one limit, and at least half of it is used."""
         return len(self.owners) > 1 and self.used * 2 >= self.limit
 
 
 def cache_uses(recording: Recording) -> tuple[CacheUse, ...]:
-    """Return the use of every code object that was compiled; nothing where the limit was not recorded."""
+    """Return the use of every code object that was compiled; except those whose limit was not recorded."""
     return tuple(_uses(recording))
 
 
@@ -54,8 +54,8 @@ def _uses(recording: Recording) -> Iterator[CacheUse]:
         limit = compiled[-1].limit
         if limit is None:
             continue
-        # The entries that the newest was matched against, and itself: a reset or a region of its own starts again.
+        # The entries that the newest one was matched against, plus itself: a reset or an isolated region starts again.
         older = compiled[-1].recompile
         used = 1 if older is None else len(older.entries) + 1
-        owners = dict.fromkeys(one.owner for one in compiled[-used:] if one.owner is not None)
+        owners = dict.fromkeys(entry.owner for entry in compiled[-used:] if entry.owner is not None)
         yield CacheUse(code, used, limit, tuple(owners))

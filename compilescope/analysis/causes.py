@@ -1,6 +1,6 @@
 """Explains recompiles: what changed since each older entry, the closest of them, whether shapes drove it.
 
-Pure functions over a recording. :func:`explain` takes one as capture left it, in which failing guards
+Pure functions over a recording. :func:`explain` takes a recording from capture, in which failing guards
 are bare facts, and returns one in which they are causes.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from compilescope.record import Compilation, EntryMiss, Failure, Recompile, Recording
 
-# What a frame runs for: its own module, or the one behind Dynamo's wrapper.
+# What a frame runs for: its own module, or the one that Dynamo's wrapper calls.
 _RUNS_FOR: Final = ("self", "fn", "args[0]")
 _OTHER_CLASS: Final = ("module_type", "type")
 
@@ -31,7 +31,7 @@ def classify(failure: Failure) -> Failure:
 
 
 def explain_entry(entry: EntryMiss) -> EntryMiss:
-    """Return the entry with every failure classified, and what merely follows from another marked so."""
+    """Return the entry with every failure classified, and each one that only follows from another marked."""
     failing = [classify(failure) for failure in entry.failing]
     return replace(entry, failing=tuple(_mark_consequences(failing)))
 
@@ -46,14 +46,14 @@ def _mark_consequences(failing: Sequence[Failure]) -> list[Failure]:
         if cause is None and failure.kind == "dispatch_keys" and failure.source in retyped:
             cause = failure.source
         if cause is None and failure.part == "dense_stride":
-            # The strides of a contiguous tensor are what its sizes make them: where those fail, these do.
+            # The sizes of a contiguous tensor determine its strides: if the sizes fail, so do the strides.
             cause = sized.get(value_of(failure.source))
         marked.append(replace(failure, consequence_of=cause))
     return marked
 
 
 def _follows_form(failure: Failure, reshaped: Mapping[str, Failure]) -> str | None:
-    """Of a tensor of another rank no relation holds that reads it, and of another memory format none of strides."""
+    """Return the source whose rank or memory format changed, which breaks every relation on its sizes or strides."""
     if failure.part == "base":
         return None
     for name in failure.symbols:
@@ -68,7 +68,7 @@ def _is_of_shape(failure: Failure) -> bool:
 
 
 def roots_of(entry: EntryMiss) -> tuple[Failure, ...]:
-    """Return the failures of an entry that follow from no other."""
+    """Return the failures of an entry that do not follow from another."""
     return tuple(failure for failure in entry.failing if failure.consequence_of is None)
 
 
@@ -79,7 +79,7 @@ def explain_recompile(recompile: Recompile) -> Recompile:
         return replace(recompile, shape_driven=None)
     changes = {entry.id: changes_of(roots_of(entry)) for entry in entries}
     known = {identity: _known(identity, changes) for identity in changes}
-    # Among equals the one that was used last: what changed since then is what the user did.
+    # Among equally close entries, the one used last: the changes since then are what the user did.
     index = {entry.id: (entry.recency or 0, -number) for number, entry in enumerate(entries)}
     closest = min(changes, key=lambda identity: (*_distance(changes[identity], known[identity]), index[identity]))
     served = _is_concurrent(changes[closest])
@@ -95,10 +95,10 @@ def explain_recompile(recompile: Recompile) -> Recompile:
 
 
 def _known(identity: str, changes: Mapping[str, Sequence[Failure]]) -> int:
-    """Count the changes since an entry that only undo what had changed by then: other entries know their values.
+    """Count the changes since an entry whose new value is already known to another entry.
 
-    Known is a value that another entry accepts, or whose type another entry was compiled for: of a step that was
-    None, then 1 and is 2, what is new is that 1 became 2.
+    A value is known if another entry accepts it, or was compiled for its type: if a step was None, then 1 and is now
+    2, the news is that 1 became 2.
     """
     others = [change for other, found in changes.items() if other != identity for change in found]
     return sum(change.accepted_elsewhere or _type_known(change, others) for change in changes[identity])
@@ -112,7 +112,7 @@ def _type_known(change: Failure, others: Sequence[Failure]) -> bool:
         if _type_name(other.expected_type) == _type_name(other.actual_type)
     }
     if change.kind == "attr_added":
-        # It is there now, of the type that the others find.
+        # The attribute exists now, with the type that the other entries expect.
         return bool(kept - {None})
     was, now = _type_name(change.expected_type), _type_name(change.actual_type)
     return was != now and now in kept - {None}
@@ -125,11 +125,11 @@ def _type_name(name: str | None) -> str | None:
 def _distance(changes: Sequence[Failure], known: int) -> tuple[bool | int, ...]:
     """Say how far a frame is from an entry.
 
-    An entry that matches by now is nearest, and one that was thrown away is farthest: nothing is known of what else
-    had changed since. One of another class is farther than any of the same class, and one that
-    shapes alone keep from matching is nearer than any that something else does. One that the frame would have to go
-    back to is farther: that a switch is off again, as it was for an older entry, made nobody compile. And what bars
-    an entry with dynamic sizes says more than that an old static entry has another size.
+    An entry that matches by now is nearest; a discarded one is farthest, because what else changed since then is
+    unknown. An entry for another class is farther than any for the same class, and one that only shapes keep from
+    matching is nearer than any other. An entry is farther if the change only goes back to a value that another entry
+    knows: a flag that is off again, as for an older entry, does not cause a recompile. And what keeps an entry with
+    dynamic sizes from matching says more than the different size of an old static entry.
     """
     other_class = any(change.source in _RUNS_FOR and change.kind in _OTHER_CLASS for change in changes)
     shapes = is_shape_only(changes)
@@ -143,30 +143,30 @@ def _is_concurrent(changes: Sequence[Failure]) -> bool:
 
 
 def _alternatives(closest: str, changes: Mapping[str, tuple[Failure, ...]], confirmed: set[str]) -> tuple[str, ...]:
-    """Return the other entries that came as near, or would have matched but for one change; each change once.
+    """Return the other entries that are as close, or one change away from matching; each change once.
 
-    Only where torch has said that nothing else kept them from it.
+    Only entries for which torch confirmed that nothing else keeps them from matching.
     """
-    told = {_signature(changes[closest])}
+    seen = {_signature(changes[closest])}
     found: list[str] = []
     for identity, of_entry in reversed(list(changes.items())):
         signature = _signature(of_entry)
         near = len(of_entry) == 1 or len(of_entry) == len(changes[closest])
         near = near and not _is_older_static(of_entry, changes[closest])
-        if near and identity in confirmed and signature not in told:
-            told.add(signature)
+        if near and identity in confirmed and signature not in seen:
+            seen.add(signature)
             found.append(identity)
     return tuple(found)
 
 
 def _is_older_static(changes: Sequence[Failure], closest: Sequence[Failure]) -> bool:
-    """Whether an entry is off by a static size that bars the closest entry too, where it is dynamic already."""
+    """Whether an entry only fails on a static size that is already dynamic in the closest entry and fails there too."""
     dynamic = {change.source for change in closest if _is_of_shape(change) and change.kind != "size"}
     return all(change.kind == "size" and dynamic & {change.source, *change.also} for change in changes)
 
 
 def _signature(changes: Sequence[Failure]) -> frozenset[tuple[str, str]]:
-    # By family: an entry off by the size of an input and one off by 0 or 1 of it are off by the same thing.
+    # By family: failing on the size of an input and failing on its 0 or 1 are the same difference.
     return frozenset((KINDS[change.kind or "unknown"].family, change.source) for change in changes)
 
 

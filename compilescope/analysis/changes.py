@@ -1,7 +1,7 @@
-"""Gathers the root failures of an entry into changes: what changed in the world, however many guards saw it.
+"""Groups the root failures of an entry into changes: what changed, however many guards saw it.
 
-One dimension that went from 1 to 2 at 66 places, one class that the processors of six layers now have, one key that
-a dict gained: each is one change. Pure functions over classified failures.
+One dimension that goes from 1 to 2 in 66 places, one new class for the processors of six layers, one new key in a
+dict: each is one change. Pure functions over classified failures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROPERTY: Final = re.compile(
     r"(?:\.(?:size|stride|dim|storage_offset)\(\)(?:\[\d+\])?|\.(?:dtype|device|requires_grad|_base))$"
 )
 _INDEX: Final = re.compile(r"\[\d+\]|(?<=\.)\d+(?=\.|$)")
-# Kinds that are about one size by itself. What a size has at other places, or in relation to others, follows from it.
+# Kinds about one size by itself. Failures of that size elsewhere, or in relation to other sizes, follow from it.
 _DIRECT: Final = ("zero_one", "divisibility", "size")
 _RELATIONS: Final = ("duck_size", "shape_relation", "bound")
 _CLASSES: Final = ("module_type", "type", "tensor_type", "object_id", "function_id")
@@ -39,7 +39,7 @@ def value_of(source: str) -> str:
 
 
 def changes_of(roots: Sequence[Failure]) -> tuple[Failure, ...]:
-    """Return one failure for each change, with the number of places that it was seen at and the other sources."""
+    """Return one failure for each change, with the number of places where it was seen and the other sources."""
     gathered = _by_size(roots)
     found: dict[Key, list[Failure]] = {}
     for root in roots:
@@ -48,26 +48,26 @@ def changes_of(roots: Sequence[Failure]) -> tuple[Failure, ...]:
 
 
 def _family(failure: Failure) -> str:
-    # A recording that others made may hold kinds of a later version.
+    # A recording from a later version may hold unknown kinds.
     return KINDS.get(failure.kind or "unknown", KINDS["unknown"]).family
 
 
 def _one(group: Sequence[Failure]) -> Failure:
-    """Return the failure that says most of a change, for all of them."""
+    """Return the failure that says most about a change, to represent the group."""
     order = {kind: index for index, kind in enumerate((*_DIRECT, *_RELATIONS))}
-    # Of a view its own size says more than that of the tensor behind it.
-    told = min(group, key=lambda failure: (order.get(failure.kind or "", 0), "._base" in failure.source))
-    # A relation in which the changed size stands is counted, and not named: it is not another thing that changed.
-    alike = [failure for failure in group if failure.kind == told.kind]
-    others = dict.fromkeys(failure.source for failure in alike if failure.source != told.source)
-    return replace(told, places=len(group), also=tuple(others))
+    # A view's own size says more than the size of its base tensor.
+    shown = min(group, key=lambda failure: (order.get(failure.kind or "", 0), "._base" in failure.source))
+    # A relation that contains the changed size is counted but not named: it is not another change.
+    alike = [failure for failure in group if failure.kind == shown.kind]
+    others = dict.fromkeys(failure.source for failure in alike if failure.source != shown.source)
+    return replace(shown, places=len(group), also=tuple(others))
 
 
 # --- sizes ----------------------------------------------------------------------------------------
 
 
 def _by_size(failures: Sequence[Failure]) -> dict[int, Key]:
-    """Return the change that each failure about a size belongs to: the size's old and new value, whoever carries it."""
+    """Return the change that each failure about a size belongs to: the size's old and new value, wherever it occurs."""
     keys: dict[int, Key] = {}
     direct = [failure for failure in failures if failure.kind in _DIRECT]
     by_pair: dict[Pair, Key] = {}
@@ -94,17 +94,17 @@ def _by_size(failures: Sequence[Failure]) -> dict[int, Key]:
 
 
 def _pairs(failure: Failure) -> list[Pair]:
-    return [(moved.was, moved.now) for moved in failure.moved]
+    return [(size.was, size.now) for size in failure.moved]
 
 
 def _follows(
     relation: Failure, by_pair: Mapping[Pair, Key], direct: Sequence[Failure], keys: Mapping[int, Key]
 ) -> Key | None:
-    """Return the change of a size that makes a relation fail too.
+    """Return the change of a size that also makes a relation fail.
 
-    It does if the relation reads no size that changed in another way, and if it was compiled into the relation as a
-    constant: ``rope.size()[0] == 1 + image.size()[1]`` holds a text length of 1, and with a text of 7 it is off by
-    the same 6.
+    A change does so if every changed size in the relation is that change, or if the old size was compiled into the
+    relation as a constant: ``rope.size()[0] == 1 + image.size()[1]`` holds a text length of 1, and with a text length
+    of 7 it is off by the same 6.
     """
     pairs = _pairs(relation)
     known = [by_pair[pair] for pair in pairs if pair in by_pair]
@@ -126,30 +126,30 @@ def _delta(change: Failure) -> int | None:
 
 
 def _key(failure: Failure) -> Key:
-    """Return what two failures have in common that are one change."""
+    """Return a key that two failures share if they are one change."""
     kind, pair = failure.kind, (failure.expected, failure.actual)
     path = _INDEX.sub("[*]", failure.source)
     if _family(failure) == "layout":
         return kind, _INDEX.sub("[*]", value_of(failure.source))
     if kind in _CLASSES:
         return kind, pair, path.rpartition(".")[2]
-    # Of a module as a whole: train() and to() reach every submodule and parameter.
+    # For a module as a whole: train() and to() reach every submodule and parameter.
     if kind == "module_training" or (kind in _TENSOR_WIDE and failure.holder == "module"):
         return kind, pair
     return kind, pair, path
 
 
 def is_shape_only(changes: Iterable[Failure]) -> bool:
-    """Whether there are changes and all of them are of shape kinds."""
+    """Whether there are changes and all are of shape kinds."""
     found = list(changes)
     return bool(found) and all(_family(change) == SHAPE for change in found)
 
 
 def decisive_first(changes: Sequence[Failure]) -> tuple[Failure, ...]:
-    """Put what general shapes would not have avoided before what they would, and bounds, which say least, last.
+    """Put other changes before changes of shape, and bounds, which say least, last.
 
-    Of the former what surrounds the call comes first, which changes tensors too, and then another class: modules of
-    another class tend to differ in a flag beside it.
+    Among the other changes, ambient state comes first, since it also changes tensors, and then a different class:
+    modules of a different class often differ in a flag as well.
     """
     rank: Callable[[Failure], tuple[bool, ...]] = lambda change: (  # noqa: E731 (a sort key with its type)
         _family(change) == SHAPE,

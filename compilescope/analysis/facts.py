@@ -1,4 +1,4 @@
-"""What a run knows beside the cause itself, as far as advice depends on it. Pure; imports no torch."""
+"""What a recording holds besides the cause itself, as far as advice depends on it. Pure; imports no torch."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 LIBRARIES: Final = ("diffusers", "transformers", "peft", "torch")
 _RESUMED_AT: Final = re.compile(r"torch_dynamo_resume_in_.*_at_(\d+)$")
 _ASKED: Final = ("divisible", "bound", "relation", "constant")
-"""Parts of a shape expression that say that the code asks something of a size."""
+"""Parts of a shape expression that show that the code requires something of a size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the run knows.
+    """What the recording holds.
 
     Attributes:
         torch: its version, major and minor.
-        dynamic: what ``torch.compile(dynamic=...)`` asked for.
+        dynamic: the value of ``torch.compile(dynamic=...)``.
         backend: name of the backend.
         config: the settings under which the run compiled.
         causes: every cause of the same recompile.
-        asked: sources of which the traced code is known to ask something: a bound, a remainder, a relation.
-        library: the library that the code object belongs to, one of :data:`LIBRARIES`; None for another's.
+        asked: sources of which the traced code is known to require something: a bound, a remainder, a relation.
+        library: the library that the code object belongs to, one of :data:`LIBRARIES`; None for any other.
         owners: classes that a shared code object ran for.
-        pins: failures that know the line that pins their size, by source, of any entry of this code object.
-        together: sizes of this code object that changed together in some recompile, and so are equal.
-        resumes: the graph break after which the code object goes on, where it is a resume function.
-        beside: other graph breaks in the same function, which keep it from being one graph as well.
+        pins: failures of any entry of this code object that name the line that pins their size, by source.
+        together: sizes of this code object that changed together in some recompile, so they are equal.
+        resumes: the graph break after which the code object continues, if it is a resume function.
+        beside: other graph breaks in the same function, each of which also keeps it from being one graph.
     """
 
     torch: tuple[int, int]
@@ -53,7 +53,7 @@ class Facts:
 
     @property
     def frees_sizes(self) -> bool:
-        """Whether sizes of 0 and 1 are treated as any other already."""
+        """Whether sizes 0 and 1 are already treated like any other size."""
         return self.config.get("backed_size_oblivious") is True
 
     @property
@@ -63,7 +63,7 @@ class Facts:
 
 
 def facts_of(recording: Recording, compilation: Compilation) -> Facts:
-    """Return what ``recording`` knows of the conditions of one compilation."""
+    """Return what ``recording`` holds about the conditions of one compilation."""
     codes = {code.id: code for code in recording.code_objects}
     code = codes.get(compilation.code)
     owners = () if code is None or code.owner is None else tuple(code.owner.split(", "))
@@ -85,7 +85,7 @@ def facts_of(recording: Recording, compilation: Compilation) -> Facts:
 
 
 def _together(recording: Recording, code: str) -> Iterator[frozenset[str]]:
-    """Yield the sizes that one change was seen at: they are equal, so that they can only be marked together."""
+    """Yield the sizes at which one change was seen: they are equal, so they must be marked together."""
     for compilation in recording.compilations:
         if compilation.code == code and compilation.recompile is not None:
             for cause in compilation.recompile.causes:
@@ -94,7 +94,7 @@ def _together(recording: Recording, code: str) -> Iterator[frozenset[str]]:
 
 
 def _pins(recording: Recording, code: str) -> Iterator[tuple[str, Failure]]:
-    """Yield what any entry knows: a size is pinned by a line only once it is dynamic, so the first does not say it."""
+    """Yield the pins of every entry: a line pins a size only once that is dynamic, so the first entry has no pin."""
     for compilation in recording.compilations:
         if compilation.code == code and compilation.recompile is not None:
             for entry in compilation.recompile.entries:
@@ -116,7 +116,7 @@ def _version(text: str) -> tuple[int, int]:
 
 
 def _asked(recording: Recording, code: str) -> set[str]:
-    """Return the sizes that the code asks something of, as far as any entry of it failed for that."""
+    """Return the sizes of which the code requires something, as far as any of its entries failed on that."""
     found: set[str] = set()
     for compilation in recording.compilations:
         if compilation.code != code or compilation.recompile is None:
@@ -129,7 +129,7 @@ def _asked(recording: Recording, code: str) -> set[str]:
 
 
 def _asks(failure: Failure) -> bool:
-    """Whether a failure says that the user's code asks something of a size; what torch asks, it can do without."""
+    """Whether a failure shows that the user's code requires something of a size; torch's own checks do not count."""
     if failure.part not in _ASKED or KINDS[failure.kind or "unknown"].family != SHAPE:
         return False
     by_torch = failure.torch_where is not None or library_of(failure.where) == "torch"
@@ -137,7 +137,7 @@ def _asks(failure: Failure) -> bool:
 
 
 def _break_before(code: CodeObject, codes: Mapping[str, CodeObject], recording: Recording) -> GraphBreak | None:
-    """Return the break after which a resume function goes on: the one at its line, else the only one of its parent."""
+    """Return the break after which a resume function continues: the one at its line, else its parent's only one."""
     if code.resumes is None:
         return None
     line = _RESUMED_AT.search(code.qualname)
@@ -148,7 +148,7 @@ def _break_before(code: CodeObject, codes: Mapping[str, CodeObject], recording: 
 
 
 def _beside(site: GraphBreak, codes: Mapping[str, CodeObject], recording: Recording) -> Iterator[GraphBreak]:
-    """Yield the other breaks of the function that a break stands in, its resume functions included."""
+    """Yield the other breaks in the function that contains a break, including those in its resume functions."""
     for other in recording.graph_breaks:
         within = {other.code, *(_ancestors(codes[other.code], codes) if other.code in codes else ())}
         if other != site and other.file == site.file and site.code in within:

@@ -106,7 +106,7 @@ def _tensor_kind(failure: Failure) -> str:
     if failure.part == "class" and failure.holder != "tensor" and failure.actual_type in _VALUE_TYPES:
         return "type"
     if failure.part == "size":
-        # A size of 0 or 1 gets a graph of its own, whether or not the dimension is dynamic.
+        # A size of 0 or 1 gets its own graph, whether or not the dimension is dynamic.
         return "zero_one" if failure.expected in _ZERO_ONE or failure.actual in _ZERO_ONE else "size"
     return _TENSOR_PARTS.get(failure.part or "", "unknown")
 
@@ -130,9 +130,9 @@ def _identity_kind(failure: Failure) -> str:
         return _value_kind(failure)
     if failure.part == "callable":
         return "function_id"
-    # 2.11 does not tell the class of what it expects; a function then stands where there was one.
-    told = failure.actual_type if failure.expected_type == "object" else failure.expected_type
-    return "function_id" if told in _FUNCTIONS else "object_id"
+    # torch 2.11 does not record the expected class; if there is a function now, there was one before.
+    name = failure.actual_type if failure.expected_type == "object" else failure.expected_type
+    return "function_id" if name in _FUNCTIONS else "object_id"
 
 
 def _value_kind(failure: Failure) -> str:
@@ -170,10 +170,10 @@ def _missing_kind(failure: Failure) -> str:
     if failure.part == "registered_tensor":
         return "tensor_type"
     if failure.part == "registered":
-        # The same in another dict of the module's; or None on one side alone.
+        # It is now in another dict of the module; or it is None on only one side.
         return "none_vs_value" if _is_none(failure) and failure.expected_type != failure.actual_type else "module_attr"
     if failure.part != "missing":
-        # The attribute is there, but not as the submodule, parameter or buffer that it was.
+        # The attribute exists, but no longer as a submodule, parameter or buffer.
         if failure.actual_type == "NoneType":
             return "none_vs_value"
         return "module_type" if failure.part == "submodule" else "module_attr"

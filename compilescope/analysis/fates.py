@@ -1,6 +1,6 @@
-"""What became of the values of an axis: which raised, which ran eagerly, which have a graph. Pure; imports no torch.
+"""What happened at each value of an axis: which raised, which ran eagerly, which have a graph. Pure; imports no torch.
 
-A value is said to have raised, or to have run eagerly, only where every point with it did.
+A value counts as raised, or as run eagerly, only if every point with that value did.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from compilescope.record import AxisSummary, Recording, Scalar, Sweep, SweepPoint
 
 _ENOUGH: Final = 3
-"""Values after which a graph for each is no accident: automatic dynamic shapes make the second graph a general one."""
+"""How many values with their own graphs are no coincidence: automatic dynamic shapes make the second graph general."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Fates:
 
 
 def fates_of(recording: Recording, sweep: Sweep, axis: str) -> Fates:
-    """Return what became of each value of an axis of a sweep of ``recording``."""
+    """Return what happened at each value of an axis in a sweep of ``recording``."""
     raised: dict[str, tuple[Scalar, ...]] = {}
     eager: dict[str, tuple[Scalar, ...]] = {}
     ran: list[Scalar] = []
     unseen: list[Scalar] = []
-    # An eager call that comes with every value is not the doing of this axis.
+    # An eager call at every value is not caused by this axis.
     kinds = {key(value): _eager_kind(recording, sweep, axis, value) for value in distinct(sweep.axes[axis])}
     by_axis = not all(kinds.values())
     for value in distinct(sweep.axes[axis]):
@@ -63,8 +63,8 @@ def has_graph_for_each(
 ) -> bool:
     """Whether each of the values that ran has a graph of its own.
 
-    The first value has the graph of the first point, and every other one was compiled for. Where a graph might be
-    general all the same, two values are too few to tell.
+    The first value has the graph of the first point, and each other one needed a compilation. If a graph may still be
+    general, two values are too few to decide.
     """
     compiled = [c for c in recording.compiled if c.point is not None and c.point.keys() == sweep.axes.keys()]
     with_graph = {key(c.point[axis]) for c in compiled if c.point is not None}
@@ -77,7 +77,7 @@ def has_graph_for_each(
 
 
 def distinct(values: Iterable[Scalar]) -> tuple[Scalar, ...]:
-    """Return each value once; ``1`` and ``True`` are two."""
+    """Return each value once; ``1`` and ``True`` are different values."""
     return tuple({key(value): value for value in values}.values())
 
 
@@ -94,9 +94,9 @@ def _exception(point: SweepPoint) -> str:
 
 
 def _eager_kind(recording: Recording, sweep: Sweep, axis: str, value: Scalar) -> str | None:
-    """Return why a callable ran eagerly at every point with ``value`` that ended; None where none did."""
+    """Return why a callable ran eagerly at every completed point with ``value``; None if it did not."""
     if sum(other.axes.keys() == sweep.axes.keys() for other in recording.sweeps) > 1:
-        return None  # whose points they were cannot be told
+        return None  # which sweep the points belong to is unknown
     wanted = [point.values for point in _points_at(sweep, axis, value) if point.status == "ok"]
     for kind, points in _eager_points(recording):
         if wanted and all(any(_same(point, where) for where in points) for point in wanted):
@@ -108,7 +108,7 @@ def _eager_points(recording: Recording) -> Iterator[tuple[str, list[dict[str, Sc
     for fallback in recording.fallbacks:
         points = list(fallback.points or ())
         if fallback.kind == "recompile_limit":
-            # Where calls were not counted, the refused attempt itself is known.
+            # If calls were not counted, the refused attempt itself is still known.
             refused = (c for c in recording.compilations if c.outcome == "limit" and c.code == fallback.code)
             points += [c.point for c in refused if c.point is not None]
         yield fallback.kind, points

@@ -1,4 +1,4 @@
-"""The recording as a graph, for whoever wants to ask it what no report asks. Pure; imports no torch."""
+"""The recording as a graph, for questions that no report answers. Pure; imports no torch."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def to_graph(recording: Recording) -> nx.MultiDiGraph[str]:
         graph.add_node(code.id, type="code", qualname=code.qualname)
         if code.resumes is not None:
             graph.add_edge(code.id, code.resumes, type="resumes")
-    for one in recording.compiled:
-        graph.add_node(one.id, type="entry", point=one.point)
-        graph.add_edge(one.code, one.id, type="compiled")
-        if one.recompile is not None and one.recompile.closest is not None:
-            causes = one.recompile.causes
+    for entry in recording.compiled:
+        graph.add_node(entry.id, type="entry", point=entry.point)
+        graph.add_edge(entry.code, entry.id, type="compiled")
+        if entry.recompile is not None and entry.recompile.closest is not None:
+            causes = entry.recompile.causes
             graph.add_edge(
-                one.id,
-                one.recompile.closest,
+                entry.id,
+                entry.recompile.closest,
                 type="missed",
                 kinds=tuple(cause.kind for cause in causes),
                 sources=tuple(cause.source for cause in causes),

@@ -1,4 +1,4 @@
-"""What belongs together on a page: code objects with their resume functions, recompiles with one cause.
+"""Groups what a report shows together: code objects with their resume functions, recompiles with one cause.
 
 A report that prints eight recompiles for eight static sizes hides the one line that matters.
 """
@@ -24,8 +24,8 @@ class ChangeGroup:
     """One change of one code object, and the recompiles that it explains.
 
     Attributes:
-        members: the compilations, oldest first: recompiles, and attempts that were refused for the same change.
-        causes: the change as each member saw it; empty where no cause is known.
+        members: the compilations, oldest first: recompiles, and refused attempts with the same change.
+        causes: the change as each member saw it; empty if no cause is known.
     """
 
     members: tuple[Compilation, ...]
@@ -33,7 +33,7 @@ class ChangeGroup:
 
     @property
     def recompiles(self) -> tuple[Recompile, ...]:
-        """What the members say of their causes."""
+        """The recompiles of the members, with their causes."""
         return tuple(member.recompile for member in self.members if member.recompile is not None)
 
     @property
@@ -43,12 +43,12 @@ class ChangeGroup:
 
     @property
     def places(self) -> int:
-        """At how many guards the change was seen, at the most."""
+        """At how many guards the change was seen, at most."""
         return max((cause.places for cause in self.causes), default=0)
 
     @property
     def beside(self) -> tuple[Failure, ...]:
-        """The other changes of the members, where every member has some; one for each kind and source."""
+        """The other changes of the members, if every member has some; one for each kind and source."""
         if not all(len(causes_of(recompile)) > 1 for recompile in self.recompiles):
             return ()
         own = {_identity(cause) for cause in self.causes}
@@ -62,19 +62,19 @@ def _identity(cause: Failure) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ErrorGroup:
-    """Attempts of one code object that ended in the same way without an entry."""
+    """Attempts of one code object that ended the same way, without an entry."""
 
     members: tuple[Compilation, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CodeReport:
-    """One code object, what was tried with it, and its resume functions.
+    """One code object, its compilation attempts, and its resume functions.
 
     Attributes:
         code: the code object.
-        target: whether the user meant it to be compiled.
-        attempts: its own compilations of any outcome, oldest first.
+        target: whether it is one of the user's targets.
+        attempts: its own compilations with any outcome, oldest first.
         children: its resume functions.
     """
 
@@ -90,7 +90,7 @@ class CodeReport:
 
     @property
     def recompiles(self) -> tuple[Compilation, ...]:
-        """The attempts that produced an entry beside an older one."""
+        """The attempts that produced an entry when there was an older one."""
         return tuple(c for c in self.compiled if c.recompile is not None)
 
     @property
@@ -100,7 +100,7 @@ class CodeReport:
 
     @property
     def guards(self) -> str | None:
-        """Guards an entry, as ``404`` or ``395-404``; None where none were counted."""
+        """Guards per entry, as ``404`` or ``395-404``; None if none were counted."""
         counts = [c.guards for c in self.compiled if c.guards is not None]
         if not counts:
             return None
@@ -108,12 +108,12 @@ class CodeReport:
 
     @property
     def outcomes(self) -> Counter[str]:
-        """How many attempts ended otherwise than compiled, by outcome; a limit counts as one however it showed."""
+        """How many attempts did not end as compiled, by outcome; a limit counts as ``limit`` however it ended."""
         return Counter("limit" if met_limit(c) else c.outcome for c in self.attempts if c.outcome != "compiled")
 
     @property
     def changes(self) -> tuple[ChangeGroup, ...]:
-        """The changes that explain the recompiles and the refused attempts, in order of their first."""
+        """The changes that explain the recompiles and the refused attempts, in order of first occurrence."""
         found: dict[tuple[str, str], list[tuple[Compilation, Failure | None]]] = {}
         for attempt in self.attempts:
             if attempt.recompile is None:
@@ -128,7 +128,7 @@ class CodeReport:
 
     @property
     def errors(self) -> tuple[ErrorGroup, ...]:
-        """The attempts with an error, by what it says, in order of their first."""
+        """The attempts with an error, by its message, in order of first occurrence."""
         found: dict[tuple[str, str, str], list[Compilation]] = {}
         for attempt in self.attempts:
             if attempt.error is not None:
@@ -147,7 +147,7 @@ def causes_of(recompile: Recompile | None) -> tuple[Failure, ...]:
 
 
 def consequences_of(entry: EntryMiss) -> tuple[Failure, ...]:
-    """Return the failing guards that merely follow from another."""
+    """Return the failing guards that only follow from another."""
     return tuple(failure for failure in entry.failing if failure.consequence_of is not None)
 
 
@@ -158,7 +158,7 @@ def code_reports(recording: Recording) -> tuple[CodeReport, ...]:
         attempts.setdefault(compilation.code, []).append(compilation)
     codes = {code.id: code for code in recording.code_objects}
     for name in attempts:
-        # A log that was cut short may speak of code that it never introduced.
+        # A truncated log may name code that it never introduced.
         codes.setdefault(name, CodeObject(id=name, qualname=name, file="?", line=0))
     children: dict[str, list[str]] = {}
     for code in codes.values():
@@ -173,7 +173,7 @@ def code_reports(recording: Recording) -> tuple[CodeReport, ...]:
         return CodeReport(code, code.id in targets, tuple(attempts.get(code.id, ())), _with_attempts(below))
 
     roots = [build(code) for code in codes.values() if code.resumes not in codes]
-    # What is left resumes itself in a circle: no sound recording, yet it must not vanish.
+    # The rest resume each other in a circle: an invalid recording, but they must not disappear.
     roots += [build(code) for code in codes.values() if code.id not in seen]
     return tuple(sorted(_with_attempts(roots), key=lambda report: (not report.target, -_weight(report))))
 

@@ -1,7 +1,7 @@
-"""What every report says first: totals, loud conditions, a verdict, and one sentence of validation.
+"""What every report says first: totals, alarms, a verdict, and one sentence of validation.
 
 Pure functions of a recording. Their texts are plain: each renderer escapes them for its format.
-Nothing here calls a run clean for something that was not looked at.
+Nothing here calls a run clean because of something that was not checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from compilescope.record import CodeObject, Compilation, Recording, Sweep, Target
 
 NAMES_SHOWN: Final = 3
-"""Names that a sentence gives before it says how many more there are."""
+"""How many names a sentence lists before it says how many more there are."""
 
 
 _EXPLANATION: Final = re.compile(r"\s+Explanation:")
@@ -32,14 +32,14 @@ class Totals:
 
     Attributes:
         compiled: compilations that produced a cache entry.
-        codes: code objects among them that are no resume functions.
+        codes: code objects among them that are not resume functions.
         resumes: resume functions among them.
-        recompiles: compilations beside an older entry.
-        shape_driven: recompiles that general shapes would have avoided.
-        unjudged: recompiles of which that was not worked out.
-        unexplained: recompiles of which no guard could be examined.
-        refused: attempts that met the recompile limit.
-        forbidden: calls that a stance or ``error_on_recompile`` forbade to compile again.
+        recompiles: compilations of code that already had an entry.
+        shape_driven: recompiles that a graph for general shapes would have avoided.
+        unjudged: recompiles for which that was not determined.
+        unexplained: recompiles for which no guard could be examined.
+        refused: attempts that hit the recompile limit.
+        forbidden: calls for which a stance or ``error_on_recompile`` forbade a recompile.
         failed: attempts that ended in another error.
         skipped: attempts after which the frame runs eagerly.
         breaks: graph-break sites.
@@ -72,7 +72,7 @@ class Alarm:
     Attributes:
         name: stable, for tests and filters.
         text: one sentence.
-        wrong: False where nothing is known to be wrong and something was merely not looked at.
+        wrong: False if nothing is known to be wrong and something was only not checked.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Alarm:
 
 
 def met_limit(compilation: Compilation) -> bool:
-    """Whether the attempt was refused for the recompile limit (under ``fullgraph`` it raises)."""
+    """Whether the recompile limit refused the attempt (under ``fullgraph`` it raises)."""
     error = compilation.error
     return compilation.outcome == "limit" or (
         compilation.outcome == "failed" and error is not None and error.kind == "recompile_limit"
@@ -123,7 +123,7 @@ def listed(names: Iterable[str], *, shown: int = NAMES_SHOWN) -> str:
 
 
 def gist(message: str) -> str:
-    """Return what an error says before Dynamo's standing explanation of it begins."""
+    """Return what an error says before Dynamo's standard explanation begins."""
     return _EXPLANATION.split(message.strip(), maxsplit=1)[0] or message
 
 
@@ -139,7 +139,7 @@ def display_name(code: CodeObject) -> str:
 
 
 def alarms(recording: Recording) -> tuple[Alarm, ...]:
-    """Return the loud conditions, worst first, what was not looked at last."""
+    """Return the alarms: first what is wrong, then what was not checked."""
     found = (
         *_run_alarms(recording),
         *_nothing_alarms(recording),
@@ -158,12 +158,15 @@ def _run_alarms(recording: Recording) -> Iterator[Alarm]:
     if run is None or run.status == "ok":
         return
     if run.status == "raised":
-        yield Alarm("raised", f"The workload raised {gist(run.error or 'an exception')}; this is what came before it.")
+        yield Alarm(
+            "raised",
+            f"The workload raised {gist(run.error or 'an exception')}; the report covers what ran before that.",
+        )
     elif run.status == "interrupted":
-        yield Alarm("interrupted", "The workload was interrupted: this is what was recorded until then.")
+        yield Alarm("interrupted", "The workload was interrupted: the report covers what ran before that.")
     else:
         how = gist(run.error or "sys.exit()") if run.exit_code is None else f"sys.exit({run.exit_code})"
-        yield Alarm("exited", f"The workload ended itself with {how}.", wrong=run.exit_code != 0)
+        yield Alarm("exited", f"The workload ended with {how}.", wrong=run.exit_code != 0)
 
 
 def _nothing_alarms(recording: Recording) -> Iterator[Alarm]:
@@ -172,12 +175,14 @@ def _nothing_alarms(recording: Recording) -> Iterator[Alarm]:
     attempts = [c for c in recording.compilations if c.outcome != "empty"]
     if not attempts:
         ran = listed(fallback.kind for fallback in recording.fallbacks)
-        why = f"what was called ran eagerly ({ran})" if ran else "no frame that has anything to compile was seen"
+        why = f"the calls ran eagerly ({ran})" if ran else "Dynamo saw no frame with anything to compile"
         yield Alarm("nothing_compiled", f"NOTHING WAS COMPILED: {why}.")
         return
     error = next((c.error for c in attempts if c.error is not None), None)
     why = f" First error: {error.type}: {gist(error.message)}" if error else ""
-    yield Alarm("nothing_compiled", f"NOTHING WAS COMPILED: {count(len(attempts), 'attempt')}, none made a graph.{why}")
+    yield Alarm(
+        "nothing_compiled", f"NOTHING WAS COMPILED: {count(len(attempts), 'attempt')}, none produced a graph.{why}"
+    )
 
 
 def _limit_alarms(recording: Recording) -> Iterator[Alarm]:
@@ -193,7 +198,7 @@ def _limit_alarms(recording: Recording) -> Iterator[Alarm]:
     if eager:
         calls = [f.calls for f in eager if f.calls is not None]
         ran = f"{count(sum(calls), 'call')} ran eagerly" if len(calls) == len(eager) else "eager calls were not counted"
-        yield Alarm("recompile_limit", f"{text}; whatever fits no entry runs eagerly from then on: {ran}.")
+        yield Alarm("recompile_limit", f"{text}; from then on, calls that match no entry run eagerly: {ran}.")
     else:
         yield Alarm("recompile_limit", f"{text}: {count(len(refused), 'attempt')} to compile refused.")
 
@@ -220,8 +225,11 @@ def _cache_alarms(recording: Recording) -> Iterator[Alarm]:
             uses = f"{name} uses {use.used} of its {use.limit} cache entries"
             yield Alarm("nearly_full", f"{uses}: {then} runs eagerly, or raises under fullgraph.", wrong=False)
         if use.shared:
-            text = f"{listed(use.owners)} share one code object and its limit of {use.limit} entries, {use.used} used"
-            cure = "torch.compile(..., isolate_recompiles=True) gives each its own where this torch has it"
+            limit = f"its limit of {use.limit} entries, {use.used} of them used"
+            text = f"{listed(use.owners)} share one code object and {limit}"
+            cure = (
+                "torch.compile(..., isolate_recompiles=True) gives each its own limit, if this version of torch has it"
+            )
             yield Alarm("shared_limit", f"{text}: {cure}.", wrong=False)
 
 
@@ -247,7 +255,7 @@ def _target_alarms(targets: Sequence[Target]) -> Iterator[Alarm]:
     if cached := having("cached"):
         yield Alarm(
             "target_cached",
-            f"{_were(cached, 'target')} compiled before the recording began, unseen: {listed(cached)}.",
+            f"{_were(cached, 'target')} compiled before the recording began, so not recorded: {listed(cached)}.",
             wrong=False,
         )
 
@@ -268,7 +276,7 @@ def _blind_alarms(recording: Recording) -> Iterator[Alarm]:
     if unexplained:
         yield Alarm("unexplained", f"No guard could be examined for {count(unexplained, 'recompile')}.", wrong=False)
     if not recording.meta.counts_runs:
-        yield Alarm("runs_not_counted", "Runs were not counted: eager calls were not looked at.", wrong=False)
+        yield Alarm("runs_not_counted", "Runs were not counted, so eager calls were not checked.", wrong=False)
 
 
 def verdict(recording: Recording) -> str:
@@ -294,13 +302,13 @@ def _swept(sweep: Sweep) -> str:
 def _counts(recording: Recording, *, none: str, compilation: str) -> str:
     sums = totals(recording)
     if sums.compiled == 0:
-        unknown = ", so nothing is known of recompiles, graph breaks and eager calls"
+        unknown = ", so nothing is known about recompiles, graph breaks and eager calls"
         parts = ["nothing was compiled" + ("" if recording.compilations or recording.fallbacks else unknown)]
     else:
         resumed = f" and {count(sums.resumes, 'resume function')}" if sums.resumes else ""
         parts = [f"{count(sums.compiled, compilation)} of {count(sums.codes, 'code object')}{resumed}"]
         parts.append(_number(sums.recompiles, "recompile", none) + _shape_note(sums))
-    # Where nothing was compiled, what was seen is told, and a zero would mean nothing.
+    # If nothing was compiled, say only what was seen: a zero would mean nothing.
     if sums.compiled or sums.breaks:
         events = f" ({count(sums.events, 'event')})" if sums.events > sums.breaks else ""
         parts.append(_number(sums.breaks, "graph break", none) + events)
@@ -308,10 +316,10 @@ def _counts(recording: Recording, *, none: str, compilation: str) -> str:
         if recording.meta.counts_runs:
             parts.append(_number(sums.fallbacks, "eager fallback", none))
         else:
-            parts.append(f"{count(sums.fallbacks, 'eager fallback')} seen (eager calls were not looked at)")
+            parts.append(f"{count(sums.fallbacks, 'eager fallback')} seen (eager calls were not checked)")
     attempts = (
         (sums.refused, "refused by the recompile limit"),
-        (sums.forbidden, "forbidden to compile again"),
+        (sums.forbidden, "forbidden to recompile"),
         (sums.failed, "failed"),
         (sums.skipped, "skipped"),
     )
@@ -332,5 +340,5 @@ def _shape_note(sums: Totals) -> str:
     share = {0: "none", sums.recompiles: "all"}.get(sums.shape_driven, str(sums.shape_driven))
     notes = [f"{share if not sums.unjudged else sums.shape_driven} shape-driven"] if known else []
     if sums.unjudged:
-        notes.append(f"not checked whether shape-driven for {sums.unjudged}")
+        notes.append(f"unknown whether shape-driven for {sums.unjudged}")
     return f" ({'; '.join(notes)})"

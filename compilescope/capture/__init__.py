@@ -1,1 +1,1 @@
-"""The only wing that touches torch's private APIs: turns what Dynamo does into a recording."""
+"""The only wing that uses torch's private APIs: turns what Dynamo does into a recording."""

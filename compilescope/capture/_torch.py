@@ -1,7 +1,7 @@
-"""Every private name and version fact of torch that compilescope reads; what it listens at is in ``_torch_seams``.
+"""Every private name and version fact of torch that compilescope reads; the functions it hooks are in ``_torch_seams``.
 
-Tried on torch 2.11, 2.13, 2.14 and 2.15. Whoever adds a version runs the suite against it through
-nox and mends this file alone. Importing it imports torch.
+Tried on torch 2.11, 2.13, 2.14 and 2.15. To add a version, run the suite against it through
+nox and fix only this file. Importing it imports torch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NEWEST: Final = (2, 15)
 RESUME_PREFIX: Final = "torch_dynamo_resume_in_"
 COMPILED_GRAPH_PREFIX: Final = "__compiled_fn_"
 
-# Relational guards keep state between the values of one check: called alone they answer nonsense.
+# Relational guards keep state between the values of one check: called alone, they return nonsense.
 RELATIONAL_GUARDS: Final = frozenset({"NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING"})
 # Guards whose text is a list of expressions over the frame's locals.
 EXPRESSION_GUARDS: Final = frozenset({"SYMBOLIC_SHAPE_GUARD"})
@@ -49,7 +49,7 @@ DICT_MANAGER: Final = c_guards.DictGuardManager
 
 
 def check_version() -> None:
-    """Refuse a torch whose internals are not known.
+    """Reject a torch whose internals are unknown.
 
     Raises:
         UnsupportedTorchError: the installed torch is outside the supported versions.
@@ -63,7 +63,7 @@ def check_version() -> None:
         )
         raise UnsupportedTorchError(msg)
     if not _torch_seams.are_as_known():
-        msg = f"torch {torch.__version__} does not compile where it is expected to; is it a modified build?"
+        msg = f"torch {torch.__version__} does not compile where compilescope expects it; is it a modified build?"
         raise UnsupportedTorchError(msg)
 
 
@@ -78,8 +78,8 @@ def read_call(converter: Mapping[str, Any]) -> CompileCall:
     """Read what ``_compile`` is about to be called with from the locals of its caller.
 
     Versions after 2.11 have ``cache_entries`` of the region and ``cache_entries_for_reasons``, to which the default
-    region's are added. 2.11 has neither regions nor more than the entries that stood before the call waited for the
-    compile lock: there the cache itself is asked.
+    region's are added. 2.11 has no regions, and its list only has the entries from before the call waited for the
+    compile lock: there, read the cache itself.
     """
     own = converter.get("cache_entries")
     if own is None:
@@ -124,18 +124,18 @@ def _call(frame: Any, *, backend: object, **facts: Any) -> CompileCall:  # noqa:
 
 
 def _limit_of(converter: Any) -> int:  # noqa: ANN401 (torch's object for a compiled callable)
-    """Return the recompile limit of a compiled callable: its own, where it was given one, else the setting."""
+    """Return the recompile limit of a compiled callable: its own, if it has one, else the setting."""
     own: int | None = getattr(converter, "_recompile_limit", None)
     return int(dynamo_config.recompile_limit) if own is None else own
 
 
 def accumulated_limit() -> int:
-    """Return the limit on the compilations of one code object in all, whatever became of their entries."""
+    """Return the limit on all compilations of one code object, whatever happened to their entries."""
     return int(dynamo_config.accumulated_recompile_limit)
 
 
 def compiles_alone(converter: Mapping[str, Any]) -> bool:
-    """Whether the frame's errors reach the user: of fullgraph, and of ``error_on_graph_break``."""
+    """Whether the frame's errors reach the user, because of fullgraph or ``error_on_graph_break``."""
     owner = converter["self"]
     return bool(owner._one_graph or owner._box.error_on_graph_break)
 
@@ -189,12 +189,12 @@ def graph_name(result: Any) -> str | None:  # noqa: ANN401 (version dependent)
 
 
 def is_empty(reason: str | None) -> bool:
-    """Whether a frame was left alone because it holds nothing to compile."""
+    """Whether Dynamo skipped a frame because it holds nothing to compile."""
     return reason is not None and "No ops traced" in reason
 
 
 def skip_reason(result: Any) -> str | None:  # noqa: ANN401 (version dependent)
-    """Return why nothing was compiled, where this version says so."""
+    """Return why nothing was compiled, if this version says so."""
     return getattr(result, "skip_reason", None)
 
 
@@ -207,7 +207,7 @@ def operators_of(compile_id: str) -> int | None:
 
 
 def resumed_code(code: CodeType) -> CodeType | None:
-    """Return the code object that a resume function continues, or None if ``code`` is no resume function."""
+    """Return the code object that a resume function continues, or None if ``code`` is not a resume function."""
     if not code.co_name.startswith(RESUME_PREFIX):
         return None
     metadata = resume_execution.ContinueExecutionCache.generated_code_metadata.get(code)
@@ -230,32 +230,32 @@ def has_dispatch_mode() -> bool:
 
 
 def has_function_mode() -> bool:
-    """Whether reading an attribute of a tensor would run a torch function mode of the user's."""
+    """Whether reading an attribute of a tensor would run one of the user's torch-function modes."""
     return torch._C._len_torch_function_stack() > 0
 
 
 def is_own_wrapper(code: CodeType) -> bool:
-    """Whether ``code`` is the function that Dynamo lays around what it would not trace by itself."""
+    """Whether ``code`` is the function that Dynamo wraps around code that it would not trace by itself."""
     return code.co_name == "inner" and code.co_filename == external_utils.__file__
 
 
 def is_skip_listed(code: CodeType) -> bool:
-    """Whether Dynamo's rules send this code to eager wherever it stands (library code that is never traced)."""
+    """Whether Dynamo's rules always run this code eagerly (library code that is never traced)."""
     return bool(trace_rules.check(code))
 
 
 def is_passed_over(code: CodeType) -> bool:
-    """Whether Dynamo leaves the frames of ``code`` alone and looks at those below: a decorator's of torch's own."""
+    """Whether Dynamo skips the frames of ``code`` but not those that it calls: a decorator of torch's own."""
     return code is decorators._nonrecursive_disable_wrapper_code or is_skip_listed(code)
 
 
 def compiled_function(function: object, passed_over: Callable[[CodeType], bool] = is_passed_over) -> object:
     """Return the function whose frame Dynamo compiles when a compiled callable of ``function`` is called.
 
-    ``forward`` under ``torch.no_grad()`` is a wrapper that Dynamo passes over. Telling so is slow: who asks often keeps
-    the answers, and gives what reads them.
+    ``forward`` under ``torch.no_grad()`` is a wrapper that Dynamo skips. Finding that out is slow: a caller
+    that asks often caches the answers and passes a function that reads them.
     """
-    # This is on the path of every counted call: a plain function is told at once.
+    # This is on the path of every counted call: a plain function is recognised at once.
     if type(function) is FunctionType and not function.__dict__:
         return function
     target = _target(function)
@@ -288,7 +288,7 @@ def is_disabled(function: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CalledFrame:
-    """A frame that was refused before it began, with what Dynamo would have seen of it."""
+    """A frame that was refused before it began, with what Dynamo would have seen."""
 
     f_code: CodeType
     f_globals: dict[str, Any]
@@ -297,7 +297,7 @@ class CalledFrame:
 
 
 def called_frame(function: object, args: tuple[Any, ...], kwargs: dict[str, Any], *, whole: bool) -> CalledFrame | None:
-    """Return the frame of a call of ``function``, its locals only if ``whole``; None where it is not Python code."""
+    """Return the frame of a call of ``function``, its locals only if ``whole``; None if it is not Python code."""
     target: Any = compiled_function(function)
     if not isinstance(target, FunctionType):
         return None
@@ -323,7 +323,7 @@ def _target(function: object) -> object:
 
 
 def _is_module_call(inner: object, module: torch.nn.Module) -> bool:
-    """Whether ``inner`` is torch's way to call ``module.forward``; a class may have a ``__call__`` of its own."""
+    """Whether ``inner`` is torch's way to call ``module.forward``; a class may have its own ``__call__``."""
     called = type(module).__call__ if inner is module else getattr(inner, "__func__", None)
     # A graph module's class has a __call__ that torch makes for it, whatever class of the user's it derives from.
     return called in _MODULE_CALLS or getattr(called, "__module__", None) == torch.fx.graph_module.__name__
@@ -348,12 +348,12 @@ def _graph_in(code: CodeType) -> str | None:
 
 
 def reset() -> None:
-    """Drop all compiled code of this process, and what Dynamo learned of sizes that change."""
+    """Drop all compiled code in this process, and what Dynamo learned about sizes that change."""
     torch.compiler.reset()
 
 
 def dynamic_setting() -> bool | None:
-    """Return what ``torch.compile(dynamic=...)`` asked of the compilation that runs; None for automatic."""
+    """Return the value of ``torch.compile(dynamic=...)`` for the current compilation; None for automatic."""
     if not dynamo_config.assume_static_by_default:
         return True
     return None if dynamo_config.automatic_dynamic_shapes else False
@@ -392,12 +392,12 @@ def guard_scope(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:  # no
 
 
 def no_torch_function() -> contextlib.AbstractContextManager[Any]:
-    """Keep subclasses and modes from seeing what is done inside: looking at a tensor must not run the user's code."""
+    """Disable subclasses and modes inside: reading a tensor must not run the user's code."""
     return cast("contextlib.AbstractContextManager[Any]", torch._C.DisableTorchFunction())
 
 
 def invalidation(manager: Any) -> str | None:  # noqa: ANN401 (version dependent)
-    """Return why Dynamo threw an entry's guards away, or None if they stand."""
+    """Return why Dynamo discarded an entry's guards, or None if they are valid."""
     return getattr(manager, "invalidation_reason", None)
 
 
@@ -432,11 +432,11 @@ def dispatch_keys(tensor: torch.Tensor) -> str:
 
 
 def autocast_differs(guard_text: str, tensor: torch.Tensor) -> bool:
-    """Whether autocast, which adds a key to every tensor, is on for a tensor's device on one side only."""
+    """Whether autocast, which adds a key to every tensor, is on for a tensor's device on only one side."""
     return ("Autocast" in guard_text) != ("Autocast" in dispatch_keys(tensor))
 
 
 def subclass_metadata(value: object) -> object:
-    """Return the metadata that Dynamo guards of a wrapper subclass; None where the value is none."""
+    """Return the metadata of a wrapper subclass that Dynamo guards; None for any other value."""
     flatten = getattr(value, "__tensor_flatten__", None)
     return flatten()[1] if callable(flatten) else None

@@ -1,4 +1,4 @@
-"""The settings of torch that decide what compiles: read for a recording, and put back behind a test."""
+"""The settings of torch that decide what compiles: read for a recording, and restored after a test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REPORTED_SHAPE_CONFIG: Final = ("use_duck_shape", "backed_size_oblivious")
 
 
 def read_config() -> dict[str, bool | int | float | str | None]:
-    """Return the settings that decide what recompiles. They are thread-local: call it where it compiles."""
+    """Return the settings that decide what recompiles. They are thread-local: call this in the thread that compiles."""
     import torch.fx.experimental._config as shape_config  # noqa: PLC0415 (a config module, made at first use)
 
     found = {name: getattr(dynamo_config, name) for name in _REPORTED_CONFIG if hasattr(dynamo_config, name)}
@@ -36,7 +36,7 @@ def read_config() -> dict[str, bool | int | float | str | None]:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSnapshot:
-    """The settings of Dynamo and of symbolic shapes, as they stood in one thread."""
+    """The settings of Dynamo and of symbolic shapes, as they were in one thread."""
 
     settings: tuple[tuple[Any, dict[str, Any]], ...]
 
@@ -50,7 +50,7 @@ def config_snapshot() -> ConfigSnapshot:
 
 
 def untouched_config() -> ConfigSnapshot:
-    """Return every setting as it stands where nobody has set it, the environment aside."""
+    """Return the default of every setting, apart from the environment."""
     import torch.fx.experimental._config as shape_config  # noqa: PLC0415 (as above)
 
     modules: tuple[Any, ...] = (dynamo_config, shape_config)
@@ -65,7 +65,7 @@ def _unset(entry: Any) -> Any:  # noqa: ANN401 (a setting of torch's may be anyt
 
 
 def restore_config(snapshot: ConfigSnapshot) -> None:
-    """Put back what has changed since ``snapshot``; the rest is left untouched."""
+    """Restore what changed since ``snapshot``; leave the rest untouched."""
     for module, before in snapshot.settings:
         now = module.get_config_copy()
         for name, value in before.items():

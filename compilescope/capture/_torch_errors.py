@@ -1,4 +1,4 @@
-"""What Dynamo raises: of which kind an error is, whose it is, and where the user's code stood."""
+"""What Dynamo raises: the kind of an error, who gets it, and where in the user's code it occurred."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OBSERVED_TITLES: Final = ("Observed exception", "Observed exception (EXCEPT_HAN
 
 
 def error_kind(error: BaseException) -> str:
-    """Tell what sort of failure ended a ``_compile`` call: the kinds of :class:`compilescope.record.CompileError`."""
+    """Return which kind of :class:`compilescope.record.CompileError` ended a ``_compile`` call."""
     if isinstance(error, ConstraintViolationError):
         return "constraint_violation"
     if isinstance(error, exc.BackendCompilerFailed):
@@ -39,7 +39,7 @@ def error_kind(error: BaseException) -> str:
 
 
 def _operator_kind(text: str) -> str | None:
-    """Tell by Dynamo's own words an operator that fails with fake tensors, or has no kernel for them, or is numpy's."""
+    """Recognise by Dynamo's words an operator that fails with fake tensors, lacks a kernel for them, or is numpy's."""
     title, _, rest = text.partition("\n")
     if any(words in title for words in _NO_FAKE_KERNEL):
         return "no_fake_kernel"
@@ -55,7 +55,7 @@ _NO_FAKE_KERNEL: Final = (
     "(no meta kernel)",
     "Custom op missing fake impl",
 )
-# A numpy function, method or operator stands in the graph as a wrapper of Dynamo's.
+# A numpy function, method or operator is in the graph as one of Dynamo's wrappers.
 _NUMPY_CALL: Final = ("<Wrapped function <original", "<Wrapped method <original", "<Wrapped operator <original")
 
 
@@ -68,7 +68,7 @@ def is_recompile_limit(error: BaseException) -> bool:
 
 
 def is_accumulated_limit(error: BaseException) -> bool:
-    """Whether the limit that stopped the compilation is that on all compilations of one code object."""
+    """Whether the limit that stopped the compilation is the limit on all compilations of one code object."""
     return _ACCUMULATED in str(error.__cause__ or error)
 
 
@@ -81,7 +81,7 @@ def _observed(error: BaseException) -> bool:
 
 
 def propagates(error: BaseException, *, alone: bool) -> bool:
-    """Whether the user sees the error of a ``_compile`` call; otherwise the frame runs eager.
+    """Whether the user sees the error of a ``_compile`` call; otherwise the frame runs eagerly.
 
     ``alone`` says that no caller swallows errors, as under fullgraph.
     """
@@ -93,12 +93,12 @@ def propagates(error: BaseException, *, alone: bool) -> bool:
 
 
 def is_unsupported(error: BaseException) -> bool:
-    """Whether Dynamo could not trace the frame, which without fullgraph means that it runs eager."""
+    """Whether Dynamo could not trace the frame, which without fullgraph means that it runs eagerly."""
     return isinstance(error, exc.Unsupported)
 
 
 def is_own(frame: Any) -> bool:  # noqa: ANN401 (a frame summary)
-    """Whether a line of a stack stands in torch."""
+    """Whether a line of a stack is in torch."""
     return str(frame.filename).startswith(_PACKAGE)
 
 
@@ -115,7 +115,7 @@ def user_stack(error: BaseException) -> list[Any]:
 
 
 def holds(code: CodeType, frame: Any) -> bool:  # noqa: ANN401 (a frame summary)
-    """Whether a line of the user's stack stands in ``code``."""
+    """Whether a line of the user's stack is in ``code``."""
     lines = [line for _, _, line in code.co_lines() if line is not None]
     named = code.co_filename == frame.filename and code.co_name == frame.name
     return named and bool(lines) and min(lines) <= frame.lineno <= max(lines)
@@ -124,8 +124,8 @@ def holds(code: CodeType, frame: Any) -> bool:  # noqa: ANN401 (a frame summary)
 def specialising_place(error: BaseException) -> str | None:
     """Return where the user's code pinned a size, as ``# text  # file:line in function``, for a constraint violation.
 
-    The error does not say. The shape environment that raised it still hangs on its traceback, and
-    keeps for each of its guards the line that asked for it.
+    The error does not say. The shape environment that raised it is still reachable from its traceback,
+    and has the line that requested each of its guards.
     """
     step = error.__traceback__
     while step is not None:

@@ -1,4 +1,4 @@
-"""The private parts of torch that tell where a guard, a shape's guard and a break come from.
+"""The private parts of torch that say where a guard, a shape guard and a break come from.
 
 It belongs to :mod:`compilescope.capture._torch`, which is full. Tried on torch 2.13, 2.14 and 2.15.
 """
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 TORCH_FOLDER: Final = f"{Path(torch.__file__).parent}/"
 TRACER_FOLDER: Final = f"{TORCH_FOLDER}_dynamo/"
-"""Where Dynamo itself lies, whose lines stand in for Python's own builtins and say nothing to anybody."""
+"""The folder of Dynamo itself, whose lines replace Python's own builtins and tell the user nothing."""
 
-# What is patched while somebody listens: who builds an entry's guards, who writes their texts, and who notes where a
-# size was asked for.
+# What is patched while there is a listener: what builds an entry's guards, what writes their texts, and what notes
+# where a size was requested.
 GUARD_BUILDER: Final = dynamo_guards.CheckFunctionManager
 GUARD_WRITER: Final = dynamo_guards
 GUARD_WRITER_NAME: Final = "get_verbose_code_parts"
@@ -42,12 +42,12 @@ def guards_of(output_graph: Any) -> Iterator[tuple[Any, str, str]]:  # noqa: ANN
 
 
 def stack_of(guard: Any) -> Sequence[FrameSummary]:  # noqa: ANN401 (version dependent)
-    """Return the frame summaries of the user's code that made Dynamo ask for a guard; none where nobody's did."""
+    """Return the frame summaries of the user's code that made Dynamo ask for a guard; empty if no user code did."""
     return getattr(guard, "user_stack", None) or ()
 
 
 def shape_places(output_graph: Any) -> Iterator[tuple[Any, Any, Any]]:  # noqa: ANN401 (version dependent)
-    """Yield what a shape's guard speaks of (a symbol or an expression), with the place of its lower and upper side."""
+    """Yield what a shape guard is about (a symbol or an expression), with the place of its lower and upper side."""
     environment = output_graph.shape_env
     if environment is None:
         return
@@ -66,15 +66,15 @@ def sources_in(output_graph: Any, expression: Any) -> frozenset[str]:  # noqa: A
 
 
 def is_user_error(error: BaseException) -> bool:
-    """Whether Dynamo lays an error to the user's code: a branch on a size that depends on data, say."""
+    """Whether Dynamo attributes an error to the user's code, such as a branch on a data-dependent size."""
     return isinstance(error, exc.UserError)
 
 
 def specialising_places(error: BaseException) -> Iterator[tuple[Any, str]]:
     """Yield where the user's code pinned a size, for a constraint violation: torch's own object, and its text.
 
-    The error does not say. The shape environment that raised it still hangs on its traceback, and
-    keeps for each of its guards the line that asked for it.
+    The error does not say. The shape environment that raised it is still reachable from its traceback,
+    and has the line that requested each of its guards.
     """
     step = error.__traceback__
     while step is not None:

@@ -1,4 +1,4 @@
-"""The private parts of torch that tell what a resume function continues.
+"""The private parts of torch that say what a resume function continues.
 
 It belongs to :mod:`compilescope.capture._torch`, which is full. Tried on torch 2.13, 2.14 and 2.15.
 """
@@ -27,9 +27,9 @@ class Resumed:
 
     Attributes:
         code: the function that was broken.
-        offset: the instruction of it that comes next.
-        nulls: the places on its stack where nothing of the user's stands, counted from the bottom.
-        depth: how many values of the user's stood on it.
+        offset: its next instruction.
+        nulls: the places on its stack that hold no value of the user's, counted from the bottom.
+        depth: how many values of the user's were on its stack.
     """
 
     code: CodeType
@@ -39,7 +39,7 @@ class Resumed:
 
 
 def resumed(code: CodeType) -> Resumed | None:
-    """Return what a resume function continues; None for another function, or where Dynamo has forgotten it."""
+    """Return what a resume function continues; None for any other function, or if Dynamo has dropped it."""
     original = _torch.resumed_code(code)
     if original is None:
         return None
@@ -47,7 +47,7 @@ def resumed(code: CodeType) -> Resumed | None:
     key = next((key for key, made in known.items() if made is code), None)
     if key is None:
         return None
-    # The key is what was passed to ``generate`` behind the code, the line and the offset of the break.
+    # The key is what was passed to ``generate`` after the code, the line and the offset of the break.
     names = list(inspect.signature(ContinueExecutionCache.generate).parameters)
     passed = dict(zip(names[-len(key) :], key, strict=True))
     offset = _offset_in(original, ContinueExecutionCache.generated_code_metadata[code].instructions, passed)
@@ -55,7 +55,7 @@ def resumed(code: CodeType) -> Resumed | None:
 
 
 def _offset_in(code: CodeType, instructions: Sequence[Any], passed: dict[str, Any]) -> int | None:
-    """Return where in ``code`` the instruction stands that comes next.
+    """Return where in ``code`` the next instruction is.
 
     Dynamo counts offsets in a list that it has rewritten: ``EXTENDED_ARG`` is left out, and calls of ``super()`` are
     written out. The same instruction has the same place in both, counted from the end or from the beginning.

@@ -1,9 +1,9 @@
-"""The private functions of torch that capture listens at, and the code objects that call them.
+"""The private functions of torch that capture hooks, and the code objects that call them.
 
-Torch looks at who stands on Python's stack: ``ConvertFrameAssert`` does not compile a frame whose caller is the wrapper
+Torch inspects Python's stack: ``ConvertFrameAssert`` does not compile a frame whose caller is the wrapper
 of ``torch.compiler.disable(recursive=False)``, the shape environment and the logs name the innermost frame that is not
-torch's. So nothing here is a function under which Dynamo translates: each is called, answers and has returned before
-Dynamo goes on. What was called by whom is told by the code object of the caller, never by a name.
+torch's. So nothing here is on the stack while Dynamo translates: each function returns before Dynamo continues. Callers
+are identified by their code object, never by a name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import CodeType, TracebackType
 
 INSTALL_LOCK: Final = threading.RLock()
-"""Held while the tap or a hook comes or goes."""
+"""Held while the tap or a hook is installed or removed."""
 
 CONVERT_FRAME: Final = convert_frame
 """``compile_context`` is entered around ``_compile``, ``format_error_msg`` is called for each error that is swallowed,
@@ -33,7 +33,7 @@ FRAME_HANDLER: Final = convert_frame.CatchErrorsWrapper
 MODE_CHECKS: Final = ("any_torch_dispatch_mode_on_stack", "is_in_any_mode_without_ignore_compile_internals")
 """What the frame handler asks of dispatch modes; one or the other, by a setting."""
 SAYS_WHY_IT_SKIPS: Final = hasattr(convert_frame.CatchErrorsWrapper, "_handle_skip")
-"""Since 2.13 every frame that was left alone passes one method, with the reason; 2.11 has nothing of the kind."""
+"""Since 2.13, one method gets every skipped frame, with the reason; 2.11 has no such method."""
 
 
 def _code_of(function: object) -> CodeType | None:
@@ -48,20 +48,20 @@ def _nested(code: CodeType | None, name: str) -> CodeType | None:
 CONVERTER: Final = _code_of(convert_frame.ConvertFrameAssert.__call__)
 """Calls ``_compile``."""
 HANDLER: Final = _code_of(convert_frame.CatchErrorsWrapper.__call__)
-"""Is asked first whether a frame is to be compiled."""
+"""Decides first whether to compile a frame."""
 REFUSER: Final = _nested(_code_of(eval_frame._callback_from_stance), "fail_callback")
 """Raises under the stance ``fail_on_recompile``."""
 _SKIPPED_GUARDS: Final = "skip_guard_eval_unsafe"
 
 
 def are_as_known() -> bool:
-    """Whether torch's own code stands where it is expected, so that what calls the seams can be told."""
+    """Whether torch's own code is where it is expected, so that callers of the hooked functions can be identified."""
     ours = (CONVERTER, HANDLER, REFUSER)
     return all(code is not None and "torch/_dynamo/" in code.co_filename for code in ours)
 
 
 def get_compile_context() -> Callable[..., Any]:
-    """Return what stands as ``convert_frame.compile_context`` now."""
+    """Return the current ``convert_frame.compile_context``."""
     return cast("Callable[..., Any]", vars(convert_frame)["compile_context"])
 
 
@@ -92,7 +92,7 @@ def handled(caller: Mapping[str, Any]) -> Any:  # noqa: ANN401 (a C object witho
 
 
 def came_from_compile(error: BaseException) -> bool:
-    """Whether an error was raised inside ``_compile``, which somebody may have wrapped when this file was imported."""
+    """Whether an error was raised inside ``_compile``, which may have been wrapped before this file was imported."""
     codes = [step.tb_frame.f_code for step in _steps(error.__traceback__)]
     return any(code.co_name == "_compile" and code.co_filename == convert_frame.__file__ for code in codes)
 
@@ -100,7 +100,7 @@ def came_from_compile(error: BaseException) -> bool:
 def refused_unguarded(error: BaseException | None, caller: Any) -> bool:  # noqa: ANN401 (a Python frame)
     """Whether ``error`` is the refusal of the stance ``skip_guard_eval_unsafe``, on its way out of ``caller``.
 
-    Torch raises it in C, where nothing can listen. The compiled callable that passes it on is the
+    Torch raises it in C, where no hook is possible. The compiled callable that it passes through is the
     innermost of its kind on the traceback.
     """
     if not isinstance(error, RuntimeError) or _SKIPPED_GUARDS not in str(error):
@@ -124,5 +124,5 @@ def _steps(step: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def skips_guards() -> bool:
-    """Whether the stance that is set lets guards be skipped, and refuses what no entry serves."""
+    """Whether the current stance skips guards and refuses calls that match no entry."""
     return bool(eval_frame._stance.skip_guard_eval_unsafe)

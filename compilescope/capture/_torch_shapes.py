@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 def specialised(environment: Any) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 (a ShapeEnv)
-    """Yield what began as a symbol and ended as a constant while a frame was traced.
+    """Yield every symbol that became a constant while a frame was traced.
 
     Args:
         environment: the ``ShapeEnv`` of the frame's output graph, once tracing is over.
 
     Yields:
-        The sources of the symbol (``L['x'].size()[0]``), and the place that asked for the constant where the
-        environment knows it, as torch's own object.
+        The sources of the symbol (``L['x'].size()[0]``), and the place that needed the constant, if the
+        environment has it, as torch's own object.
     """
     equations = _equations(environment)
     for symbol, sources in environment.var_to_sources.items():
@@ -24,12 +24,12 @@ def specialised(environment: Any) -> Iterator[tuple[tuple[str, ...], Any]]:  # n
         if not places:
             continue
         known = [place for place in places if place is not None]
-        # One symbol may stand for another, which became the constant: the last line of the chain did it.
+        # One symbol may be replaced by another, which became the constant: the last line of the chain did it.
         yield tuple(_name(source) for source in sources), known[-1] if known else None
 
 
 def written(place: Any) -> str | None:  # noqa: ANN401 (a place of torch's)
-    """Return a place as torch writes it, ``text  # file:line in function``; None where it names no line."""
+    """Return a place as torch writes it, ``text  # file:line in function``; None if it names no line."""
     return None if place.maybe_user_loc is None else str(place.maybe_user_loc)
 
 

@@ -1,4 +1,4 @@
-"""Marks what an entry refuses and another entry accepts: the new frame only went back to it, it is nothing new."""
+"""Marks values that one entry refuses and another accepts: the new frame only went back to a known value."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _OF_TENSOR: Final = re.compile(r"(?:\.(?:size|stride|storage_offset)\(\)(?:\[\d+
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """An entry that was held against a frame.
+    """An entry that was examined for a frame.
 
     Attributes:
         miss: what was found.
-        at: for each of its failures the sources that it is about, as Dynamo writes them.
-        root: the root of its guard tree; None where that was thrown away or could not be read.
+        at: for each of its failures, the sources that it is about, as Dynamo writes them.
+        root: the root of its guard tree; None if it was discarded or could not be read.
     """
 
     miss: EntryMiss
@@ -54,20 +54,20 @@ def _accepts(other: Examined, failure: Failure, at: tuple[str, ...]) -> bool:
     if other.root is None or any(_covers(refused.source, failure.source) for refused in other.miss.failing):
         return False
     if failure.holder == _AMBIENT:
-        return True  # every entry guards what surrounds the call
+        return True  # every entry guards ambient state
     root = other.root
     return bool(at) and all(_guards(root, source) for source in at)
 
 
 def _covers(refused: str, source: str) -> bool:
-    """Whether a refused value is that of ``source``, or one that holds it."""
+    """Whether a refused value is the one at ``source``, or one that contains it."""
     return source == refused or source.startswith((f"{refused}.", f"{refused}["))
 
 
 def _guards(node: Node, source: str) -> bool:
-    """Whether a guard hangs at the value at ``source``, or at the tensor whose size or stride that is."""
+    """Whether a guard is on the value at ``source``, or on the tensor whose size or stride that is."""
     for child in node.children:
-        # What a __dict__ holds goes by the name of an attribute.
+        # The content of a __dict__ is named as attributes.
         path = child.by_position.removesuffix(".__dict__")
         if not source.startswith(path):
             continue

@@ -1,4 +1,4 @@
-"""Graph breaks: one site in somebody's code where tracing stopped, with the times it did."""
+"""Graph breaks: one site in the code where tracing stopped, with the number of times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_REASON: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class BreakEvent:
-    """One time that tracing stopped. ``skips_frame`` tells that no part of the frame was compiled."""
+    """One time that tracing stopped. ``skips_frame`` means that no part of the frame was compiled."""
 
     where: Location
     torch_where: Location | None
@@ -39,7 +39,7 @@ def registry_ids() -> dict[str, str]:
 
 
 def events_of(error: BaseException, code: CodeType | None = None) -> list[BreakEvent]:
-    """Return the break that ended the tracing of a whole frame; none where the error is of another sort."""
+    """Return the break that ended the tracing of a whole frame; empty if the error is of another kind."""
     stack = _torch_errors.user_stack(error)
     if not stack or not _torch_errors.is_unsupported(error) or _torch_errors.is_recompile_limit(error):
         return []
@@ -49,7 +49,7 @@ def events_of(error: BaseException, code: CodeType | None = None) -> list[BreakE
 
 
 def resumed_events(count: int, code: CodeType | None = None) -> list[BreakEvent]:
-    """Return the breaks that Dynamo has noted since ``count`` of them, each continued in a resume function."""
+    """Return the breaks that Dynamo noted after the first ``count``, each continued in a resume function."""
     return list(_events(_torch.breaks_since(count), code, skips_frame=False))
 
 
@@ -64,15 +64,15 @@ def _events(
 
 
 def _underlying(error: BaseException) -> str:
-    """Return the reason of the break itself, where Dynamo could not continue after it and raised another one.
+    """Return the reason of the break itself, if Dynamo could not continue after it and raised another error.
 
-    A break in a loop ends in "graph break in loop". Where the first one was one of Dynamo's own, its text stands in
-    front; where the user's mistake was the first, it is what the second was raised from.
+    A break in a loop ends in "graph break in loop". If the first error was Dynamo's own, its text comes
+    first; if it was the user's mistake, the second error was raised from it.
     """
     cause = error.__cause__
     if cause is None or not _torch_places.is_user_error(cause):
         return str(error)
-    # What the second one is called in the registry says nothing about the first.
+    # The registry name of the second error says nothing about the first.
     return f"{cause}\n{_LINK.sub('', str(error))}"
 
 

@@ -1,4 +1,4 @@
-"""Reads the sizes of a call's arguments, where reading them runs no code of the user's."""
+"""Reads the sizes of a call's arguments, if reading them runs none of the user's code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CallSizes:
 
     Attributes:
         seen: what was read of the calls: the sizes of tensors and whole numbers among the arguments. Two are enough.
-        unreadable: whether an argument was something else, whose sizes cannot be asked.
+        unreadable: whether an argument was something else, whose sizes cannot be read.
         repeated: whether one callable was called more than once.
     """
 
@@ -36,7 +36,7 @@ class CallSizes:
         """Read one call; nothing is kept alive."""
         if self.unreadable or len(self.seen) > 1:
             return
-        # An address that another callable had before makes this one look repeated: then less is said, not more.
+        # If another callable had the same address before, this one looks repeated: then less is reported, not more.
         self.repeated = self.repeated or id(called) in self._callables
         self._callables.add(id(called))
         read = None if _torch.has_function_mode() else _read([*args, kwargs], _DEPTH)
@@ -56,7 +56,7 @@ class CallSizes:
 
 
 def _read(value: object, depth: int) -> Hashable | None:
-    """Return the sizes in ``value``, or None where they cannot be read. Subclasses may run code of the user's."""
+    """Return the sizes in ``value``, or None where they cannot be read. Subclasses may run the user's code."""
     kind = type(value)
     if kind in _TENSORS:
         sizes: Any = value.shape  # type: ignore[attr-defined]  # a tensor

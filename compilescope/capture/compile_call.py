@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One cache entry, as far as it is read.
+    """The parts of a cache entry that compilescope reads.
 
     Attributes:
         id: ``<frame>/<n>``.
         order: its n.
-        recency: its place in the cache, in which torch moves the entry that served to the front.
+        recency: its place in the cache, in which torch moves the entry that matched to the front.
     """
 
     id: str
@@ -38,7 +38,7 @@ class CompileCall:
     fullgraph: bool
     compile_id: str
     limit: int
-    """The recompile limit in force, which a compiled callable may have of its own."""
+    """The recompile limit in force, which may be the compiled callable's own."""
     entries: tuple[Entry, ...]
     """Every entry that the new frame was matched against, oldest first."""
     has_entry: bool

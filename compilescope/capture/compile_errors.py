@@ -1,4 +1,4 @@
-"""Why a compilation did not end in a cache entry, in words that hold no address."""
+"""Why a compilation produced no cache entry, in words that contain no address."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LONGEST: Final = 400
 
 def describe_error(error: BaseException, code: CodeType | None = None) -> CompileError:
     """Describe the exception that ended a ``_compile`` call of ``code``."""
-    # A limit under fullgraph says only that it is a hard one; what it is of stands in its cause.
-    told = error.__cause__ if _torch_errors.is_recompile_limit(error) else None
-    text = str(told or error)
+    # Under fullgraph, the limit error only says that it is a hard limit; its cause says which one.
+    cause = error.__cause__ if _torch_errors.is_recompile_limit(error) else None
+    text = str(cause or error)
     where = _where(error, None if code is None else resume_lines.of(code))
     named = _CONSTRAINT_SOURCE.search(text)
     return CompileError(
@@ -35,7 +35,7 @@ def describe_error(error: BaseException, code: CodeType | None = None) -> Compil
 
 
 def _message(text: str) -> str:
-    """Return the first lines that say something: the title, and the explanation where there is one."""
+    """Return the first meaningful lines: the title, and the explanation if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     wanted = lines[:1] + [
         line for line in lines[1:] if line.startswith(("Explanation:", "- You marked", "RuntimeError"))
@@ -59,13 +59,15 @@ def _where(error: BaseException, lines: ResumeLines | None) -> places.Place:
 
 
 def skipped(reason: str) -> CompileError:
-    """Describe a frame that Dynamo decided to leave alone, by the first line of its reason."""
+    """Describe a frame that Dynamo decided to skip, by the first line of its reason."""
     first = reason.partition("\n")[0]
     return CompileError(kind="unsupported", type="skip", message=describe.shorten(first, _LONGEST))
 
 
 def refused() -> CompileError:
-    """Describe a call that a stance refused; what would have caused the compilation is told beside it."""
+    """Describe a call that a stance refused; its recompile says what would have caused the compilation."""
     return CompileError(
-        kind="recompile_forbidden", type="RuntimeError", message="the stance forbids what no cache entry serves"
+        kind="recompile_forbidden",
+        type="RuntimeError",
+        message="no cache entry matches the call, and the stance forbids compiling",
     )

@@ -1,7 +1,7 @@
-"""What an entry was compiled for: each guarded value in a few words, noted while it is at hand.
+"""What an entry was compiled for: each guarded value in a few words, noted while it is available.
 
 A guard's text often does not say what it expects: an identity guard holds an address, a mode guard nothing at all, a
-shape guard a relation. What the frame held when the entry was made says it. Only text and numbers are kept.
+shape guard a relation. The values in the frame when the entry was made do. Only text and numbers are kept.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class TensorLayout:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """One value: its class, its description, and what of it can be compared.
+    """One value: its class, its description, and the parts that can be compared.
 
     Attributes:
         text: a short description, without addresses.
         type_name: name of its class.
-        number: the value itself where it is a bool, an int or a float.
+        number: the value itself if it is a bool, an int or a float.
         members: descriptions of a dict's keys or a set's members, in order; None for other values or too many.
         length: of a container.
-        layout: of a tensor; None where it has none (a subclass may refuse).
+        layout: of a tensor; None if it has none (a subclass may refuse).
         inference: of a tensor, whether it was made in inference mode.
         marks: of a tensor, the dimensions that the user marked, in words.
         parts: of guarded metadata, by name.
@@ -116,7 +116,7 @@ def _item(dims: tuple[int, ...], index: str) -> int | None:
 
 
 def layout_of(tensor: torch.Tensor, *, of_base: bool = True) -> TensorLayout | None:
-    """Return sizes, strides and offset; None where the tensor has none, as sparse ones."""
+    """Return sizes, strides and offset; None if the tensor has none, like a sparse one."""
     try:
         with _torch.no_torch_function():
             size, stride, offset = tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset()
@@ -148,20 +148,20 @@ def note_value(value: object) -> Noted:
 
 
 def mark_of(value: object, dimension: int) -> Mark | None:
-    """Return how the caller marked a dimension of a tensor; None where it did not."""
+    """Return how the caller marked a dimension of a tensor; None if it did not."""
     held = getattr(value, "__dict__", {})
     return next((mark for name, mark in _MARKS.items() if dimension in held.get(name, ())), None)
 
 
 def registered_as(source: str) -> Literal["parameter", "buffer"] | None:
-    """Return what a module holds a tensor as; None where it is neither a parameter nor a buffer."""
+    """Return whether a module holds a tensor as a parameter or a buffer; None if neither."""
     if "._parameters[" in source:
         return "parameter"
     return "buffer" if "._buffers[" in source else None
 
 
 def marks_of(value: object) -> str:
-    """Say which dimensions of a tensor ``mark_dynamic`` and its like have marked: ``dynamic 0, 1``."""
+    """Return which dimensions of a tensor ``mark_dynamic`` and similar calls marked: ``dynamic 0, 1``."""
     held = getattr(value, "__dict__", {})
     marks = {name[len(_MARK) : -len(_INDICES)]: held[name] for name in held if name.startswith(_MARK)}
     told = [
@@ -171,7 +171,7 @@ def marks_of(value: object) -> str:
 
 
 def members_of(container: dict[Any, Any] | set[Any] | frozenset[Any]) -> tuple[str, ...] | None:
-    """Describe the keys of a dict, in their order, or the members of a set, sorted; None where they are too many."""
+    """Describe the keys of a dict, in their order, or the members of a set, sorted; None if there are too many."""
     items = list(dict.keys(container)) if isinstance(container, dict) else list(container)
     if len(items) > _MOST_KEYS:
         return None
@@ -188,7 +188,7 @@ def note(manager: Any, f_locals: dict[str, Any]) -> CompiledFor:  # noqa: ANN401
         if value is guard_tree.MISSING or value is guard_tree.UNSEEN or node.parent is None:
             continue
         if members.is_namespace(node.source) and isinstance(value, dict):
-            # What it holds is guarded name by name.
+            # Its content is guarded name by name.
             values[node.source] = Noted("", "dict", length=len(value))
             continue
         noted = note_value(value)

@@ -1,4 +1,4 @@
-"""Containers that differ: which keys or members came and went, or which length it has now. One fact, one failure."""
+"""Containers that differ: which keys or members were added or removed, or the new length. One fact, one failure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from compilescope.record import Failure
 
 _FEW: Final = 8
-# The names of submodules are mostly numbers: how many there are says more.
+# The names of submodules are mostly numbers: their count says more.
 _SUBMODULES: Final = "._modules"
-# Guards that ask for one key, whatever else is there.
+# Guards that check for one key, whatever other keys there are.
 _ONE_KEY: Final = ("MISSING", "DICT_CONTAINS", "SET_CONTAINS")
 
 
@@ -25,8 +25,8 @@ def changed(asked: Asked, length: str | None = None, *, key: str | None = None, 
 
     Args:
         asked: the refused guard; its source and value are those of the container.
-        length: the length that the guard expects, as text, where it says one.
-        key: the key that the guard asks for, where it says one.
+        length: the length that the guard expects, as text, if any.
+        key: the key that the guard checks for, if any.
         absent: whether that key is expected to be absent.
     """
     value = asked.value
@@ -71,7 +71,7 @@ def _keys(keys: Sequence[str]) -> str:
 
 
 def _delta(here: Sequence[str], there: Sequence[str], word: str = "key") -> str:
-    """Say what is on this side alone, and what on the other: ``key 'a', no key 'b'``."""
+    """Say what is only on this side, and what is only on the other: ``key 'a', no key 'b'``."""
     told = [f"{word} {member}" for member in here[:_FEW]] + [f"no {word} {member}" for member in there[:_FEW]]
     more = max(len(here) - _FEW, 0) + max(len(there) - _FEW, 0)
     return describe.shorten(", ".join(told) + (f" and {more} more" if more else ""), 160)

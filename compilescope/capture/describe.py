@@ -29,7 +29,7 @@ _MOST_ITEMS: Final = 8
 _ADDRESS: Final = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 # Where Dynamo writes the identity of an object: in two of its checks, and in the names of globals that it adds.
 _IDENTITY: Final = re.compile(r"(___check_(?:obj|type)_id\([^#]*?, |\bG\['\w*?_|\bids? == )\d{6,}")
-# What one of the two begins with: most texts have none of it, and every value of every new entry is described.
+# How both begin: most texts contain neither, and every value of every new entry is described.
 _SIGNS: Final = (" at 0x", "___check_", "G['", " == ")
 # Parentheses within parentheses, as deep as ``dict.__getitem__(d, list(dict.keys(d))[0])`` goes in a dict in a dict.
 _BALANCED: Final = functools.reduce(lambda inside, _: rf"(?:[^()]|\({inside}\))*", range(6), r"[^()]*")
@@ -73,7 +73,7 @@ def class_name(cls: type) -> str:
 
 
 def value(thing: object) -> str:
-    """Describe a value in a few words. Nothing of it is kept; of the user's code only ``repr`` of constants is run."""
+    """Describe a value in a few words. It keeps nothing alive; the only user code it runs is ``repr`` of constants."""
     for classes, describe_one in _DESCRIBERS:
         if isinstance(thing, classes):
             return describe_one(thing)
@@ -90,7 +90,7 @@ def value(thing: object) -> str:
 
 
 def key(thing: object) -> str:
-    """Write the key of a dict as it stands between brackets: a class by its name."""
+    """Write the key of a dict as between brackets: a class by its name."""
     return thing.__qualname__ if isinstance(thing, type) else value(thing)
 
 
@@ -105,7 +105,7 @@ def builtin_length(container: Any) -> int:  # noqa: ANN401 (any subclass of a bu
     return int(builtin.__len__(container))
 
 
-# Classes of torch's whose repr is short, says the value, and runs nobody else's code.
+# torch's classes whose repr is short, shows the value, and runs no other code.
 _PLAIN_REPRS: Final = frozenset(
     {torch.Size.__repr__, type(torch.strided).__repr__, type(torch.preserve_format).__repr__}
 )
@@ -121,9 +121,9 @@ def _sequence(items: Sequence[object]) -> str:
 
 
 def tensor(thing: torch.Tensor) -> str:
-    """Describe a tensor: ``f32[1, 77, 3072]``, with its class and device where they are not the usual ones."""
+    """Describe a tensor: ``f32[1, 77, 3072]``, with its class and device if they are not the usual ones."""
     try:
-        # A subclass or a mode of the user's must not see that somebody looks.
+        # The user's subclasses and modes must not see this read.
         with _torch.no_torch_function():
             kind = _DTYPES.get(thing.dtype, str(thing.dtype).removeprefix("torch."))
             shape = ", ".join(str(size) for size in thing.shape)
@@ -135,7 +135,7 @@ def tensor(thing: torch.Tensor) -> str:
 
 
 _CONSTANTS: Final = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
-# The first row that fits: an enum may be an int too.
+# The first row that matches: an enum may also be an int.
 _DESCRIBERS: Final[tuple[tuple[Any, Callable[[Any], str]], ...]] = (
     (enum.Enum, lambda thing: f"{type(thing).__qualname__}.{thing.name}"),
     (_CONSTANTS, lambda thing: shorten(repr(thing))),
@@ -149,11 +149,11 @@ _DESCRIBERS: Final[tuple[tuple[Any, Callable[[Any], str]], ...]] = (
 
 
 def owner(code: CodeType, f_locals: Mapping[str, object]) -> str | None:
-    """Return what a frame runs for, where the frame's own name does not tell it.
+    """Return what a frame runs for, if the frame's own name does not say.
 
     Wrappers such as ``wrap_inline.<locals>.inner`` and inherited ``forward`` methods are one code
-    object for many classes: the class of their module is returned. For a plain function behind
-    Dynamo's own wrapper it is the function's name.
+    object for many classes: the class of their module is returned. For a plain function inside
+    Dynamo's own wrapper, it is the function's name.
     """
     arguments = f_locals.get("args")
     first = arguments[0] if isinstance(arguments, tuple) and arguments else None
@@ -211,7 +211,7 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def path(name: str) -> str:
-    """Return a file name relative to site-packages or the working directory where it lies under one of them."""
+    """Return a file name relative to site-packages or the working directory if it is under one of them."""
     if name.startswith("<"):
         return name
     try:
@@ -230,7 +230,7 @@ def _relative(name: str, working: Path) -> str:
 
 
 def absolute(short: str) -> str | None:
-    """Undo :func:`path`: return the file that the short name stands for; None where there is none."""
+    """Undo :func:`path`: return the file that the short name stands for; None if there is none."""
     folders = (Path.cwd(), *_library_folders())
     return next((str(folder / short) for folder in folders if (folder / short).is_file()), None)
 
@@ -249,7 +249,7 @@ def lengthen(short: str) -> str:
         candidate = parent / short
         if candidate.is_file():
             return str(candidate)
-    # Where the common part is the root itself, Dynamo cuts one character too many: "/work/a.py" is "ork/a.py".
+    # If the common part is the root itself, Dynamo cuts one character too many: "/work/a.py" is "ork/a.py".
     first, _, rest = short.partition("/")
     for folder in Path("/").iterdir():
         if folder.name[1:] == first and (folder / rest).is_file():
@@ -264,7 +264,7 @@ _PLACE: Final = re.compile(
 
 @lru_cache(maxsize=4096)
 def location_in(comment: str) -> Location | None:
-    """Read the user's line from the comment that Dynamo puts behind a guard's expression."""
+    """Read the user's line from the comment that Dynamo puts after a guard's expression."""
     found = _PLACE.search(comment)
     if found is None:
         return None

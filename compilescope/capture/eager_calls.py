@@ -1,6 +1,6 @@
-"""Counts calls of compiled callables and runs of their graphs: what is left over ran eager.
+"""Counts calls of compiled callables and runs of their graphs: the difference ran eagerly.
 
-This is the only part that sits on the path of every compiled call, so it is asked for. It costs some
+This is the only part on the path of every compiled call, so it is opt-in. It costs some
 microseconds a call; ``benchmarks/costs.py`` measures how many.
 """
 
@@ -31,7 +31,7 @@ _SERVED_BY_NONE: Final = (f"{STANCE}force_eager", DISPATCH_MODE)
 class _Slot:
     """The counts of one code object, by the condition under which it was called.
 
-    A condition has its zeros before it is counted under, so that counting is a single ``+= 1`` on an
+    A condition starts with its zeros before it is used, so that counting is a single ``+= 1`` on an
     item: the interpreter does not switch threads within it.
     """
 
@@ -70,7 +70,7 @@ class _CountedCall:
 
 
 class _CountedGraph:
-    """A compiled graph that counts its runs. Stands under the graph's global name."""
+    """A compiled graph that counts its runs. Replaces the graph under its global name."""
 
     __call__ = _CountedCall()
 
@@ -87,7 +87,7 @@ class _CallOfCallback:
     """The ``__call__`` of what a call of a compiled callable passes through; off the stack when torch's own runs."""
 
     def __get__(self, counted: _CountedCallback, owner: type) -> Callable[..., Any]:
-        # The function that asks is compile_wrapper, whose free variable fn is what was compiled.
+        # The caller is compile_wrapper, whose free variable fn is what was compiled.
         caller = sys._getframe(1)  # noqa: SLF001 (the only way to see the caller)
         if counted.counter.active and caller.f_code.co_name == "compile_wrapper":
             counted.counter.note_call(caller.f_locals)
@@ -95,7 +95,7 @@ class _CallOfCallback:
 
 
 class _CountedCallback:
-    """Counts calls where torch chooses the callback for one. Stands under the name of torch's function."""
+    """Counts calls where torch chooses the callback for one. Replaces torch's function under its name."""
 
     __call__ = _CallOfCallback()
 
@@ -109,7 +109,7 @@ class RunCounter:
 
     def __init__(self) -> None:
         self.active = False
-        # By identity: two bodies that read alike are equal, and hashing one is slow. The slot keeps it alive.
+        # By identity: two identical bodies are equal, and hashing one is slow. The slot keeps it alive.
         self._slots: dict[int, _Slot] = {}
         self._called: dict[int, _Slot] = {}
         self._passed_over: dict[int, tuple[CodeType, bool]] = {}
@@ -118,7 +118,7 @@ class RunCounter:
         self._installed: _CountedCallback | None = None
 
     def install(self) -> None:
-        """Start to count."""
+        """Start counting."""
         # A graph is called from a frame that Dynamo watches, and so is what counts its runs.
         _torch_seams.never_compile(_CountedCall.__get__)
         with _torch_seams.INSTALL_LOCK:
@@ -128,7 +128,7 @@ class RunCounter:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Leave what is called inside out of the counts: it is a call of the tool's own."""
+        """Do not count the calls inside: they are the tool's own."""
         before, self.active = self.active, False
         try:
             yield
@@ -156,7 +156,7 @@ class RunCounter:
         }
 
     def remove(self) -> None:
-        """Stop to count, and put everything back that is still ours."""
+        """Stop counting, and restore everything that is still ours."""
         with _torch_seams.INSTALL_LOCK:
             self.active = False
             if self._installed is not None and _torch_seams.get_callback_filter() is self._installed:
@@ -184,7 +184,7 @@ class RunCounter:
         slot.sizes.note(called, wrapper["args"], wrapper["kwargs"])
 
     def sizes_of_calls(self) -> dict[int, CallSizes]:
-        """Return what is known of the sizes that each code object was called with, by its identity."""
+        """Return what is known about the sizes that each code object was called with, by its identity."""
         return {identity: slot.sizes for identity, slot in self._called.items()}
 
     def _slot(self, code: CodeType) -> _Slot:
@@ -201,7 +201,7 @@ class RunCounter:
             self._count_graph(slot, name, namespace)
 
     def on_attempt(self, attempt: Attempt) -> None:
-        """Count the runs of the graph that was compiled, and the calls that end in the user's face."""
+        """Count the runs of the graph that was compiled, and the calls that raise to the user."""
         slot = self._slot(attempt.code)
         if attempt.outcome == "compiled":
             self._count_graph(slot, attempt.graph, attempt.f_globals)
@@ -229,7 +229,7 @@ class RunCounter:
         """Return the calls that ran no graph.
 
         Left out are code objects with an entry that holds no graph of its own (tracing stopped before
-        its first operator): whether such an entry served a call cannot be told from outside, but where no entry
+        its first operator): whether such an entry served a call cannot be seen from outside, except where no entry
         serves any.
         """
         return [

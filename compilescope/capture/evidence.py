@@ -1,4 +1,4 @@
-"""What the code does with a guarded Python value: what advice needs to know beside the guard.
+"""What the code does with a guarded Python value: what advice needs to know besides the guard.
 
 It is read from the function's source. No code of the user's runs.
 """

@@ -1,4 +1,4 @@
-"""Eager fallbacks: frames that Dynamo gave up, and calls of compiled callables that no graph served."""
+"""Eager fallbacks: frames that Dynamo skipped, and calls of compiled callables that ran no graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BY_ERROR: Final[Mapping[str, FallbackKind]] = {
     "numpy_error": "skipped_frame",
 }
 _DISABLED: Final = "non-recursively disabled"
-# Frames that hold nothing for a compiler are declined all the time; that is no fallback.
+# Dynamo routinely declines frames with nothing to compile; that is not a fallback.
 _HARMLESS: Final = (
     "no tensor-related objects",
     "already Dynamo-generated",
@@ -54,7 +54,7 @@ def collect(
     eager: Sequence[eager_calls.Eager] | None,
     name: Callable[[CodeType], str],
 ) -> tuple[Fallback, ...]:
-    """Join the four ways in which a fallback is seen; ``eager`` is None where runs were not counted."""
+    """Join the four ways in which a fallback is seen; ``eager`` is None if runs were not counted."""
     found = {(id(code), kind): (code, detail) for code, kind, detail in _seen(attempts, declined)}
     calls: dict[tuple[int, FallbackKind], int] = {}
     points: dict[tuple[int, FallbackKind], list[dict[str, Scalar]]] = {}
@@ -79,7 +79,7 @@ def collect(
 
 
 def _seen(attempts: Sequence[Attempt], declined: Sequence[Declined]) -> Iterator[tuple[CodeType, FallbackKind, str]]:
-    """Yield what Dynamo itself gave up, whether or not calls were counted."""
+    """Yield what Dynamo itself skipped, whether or not calls were counted."""
     for attempt in attempts:
         if attempt.propagates or attempt.outcome in ("compiled", "empty") or attempt.error is None:
             continue
@@ -94,10 +94,10 @@ def _seen(attempts: Sequence[Attempt], declined: Sequence[Declined]) -> Iterator
 
 
 def never_looked_at(attempts: Sequence[Attempt], declined: Iterable[CodeType]) -> Iterator[CodeType]:
-    """Yield the functions that hold a graph break and were then called where Dynamo does not look.
+    """Yield the functions that hold a graph break and were then called where Dynamo does not compile.
 
-    Where Dynamo calls such a function from outside the graph it compiles it by itself, or declines it. If it did
-    neither, what calls it is kept from compiling, as ``torch.utils.checkpoint`` is.
+    If such a function is called from outside the graph, Dynamo compiles it by itself or declines it. If it did
+    neither, Dynamo does not compile its caller, as with ``torch.utils.checkpoint``.
     """
     looked_at = {id(code) for code in declined} | {id(a.code) for a in attempts}
     looked_at |= {id(code) for a in attempts if a.outcome == "compiled" for code in a.inlined}
@@ -112,13 +112,13 @@ def _called_alone(
     attempts: Sequence[Attempt], declined: Sequence[Declined]
 ) -> Iterator[tuple[CodeType, FallbackKind, str]]:
     for code in never_looked_at(attempts, [one.code for one in declined]):
-        yield code, "skipped_frame", "it holds a graph break, and what calls it is kept from compiling"
+        yield code, "skipped_frame", "it holds a graph break, and Dynamo does not compile its caller"
 
 
 def _kind_of_eager(
     one: eager_calls.Eager, attempts: Sequence[Attempt], found: Mapping[tuple[int, FallbackKind], object]
 ) -> FallbackKind | None:
-    """Say why calls ran eager; None where there was nothing to compile, or where they raised instead."""
+    """Return why calls ran eagerly; None if there was nothing to compile, or if they raised instead."""
     if one.condition == f"{eager_calls.STANCE}fail_on_recompile" and any(a.outcome == "refused" for a in attempts):
         return None
     if one.condition == eager_calls.DISPATCH_MODE:
@@ -129,16 +129,16 @@ def _kind_of_eager(
         if identity == id(one.code):
             return kind
     outcomes = {attempt.outcome for attempt in attempts if attempt.code is one.code}
-    # One call with nothing to compile is no fallback; whether the later ones had something, nobody looked.
+    # One call with nothing to compile is not a fallback; whether the later ones had something was not checked.
     return None if outcomes == {"empty"} and one.calls == 1 else "skipped_frame"
 
 
 def _detail_of_eager(one: eager_calls.Eager, attempts: Sequence[Attempt], declined: Sequence[Declined]) -> str:
     if one.condition == eager_calls.DISPATCH_MODE:
-        return "called under a dispatch mode, where Dynamo compiles nothing"
+        return "called under a dispatch mode: Dynamo compiles nothing there"
     if one.condition.startswith(eager_calls.STANCE):
         return f"called under the stance {one.condition.removeprefix(eager_calls.STANCE)}"
     if any(attempt.code is one.code and attempt.outcome == "empty" for attempt in attempts):
-        return "one call of it held nothing to compile, and Dynamo leaves such code to eager for good"
+        return "one of its calls held nothing to compile, and Dynamo then always runs the code eagerly"
     reasons = (known.reason for known in declined if known.code is one.code)
-    return next(reasons, "no compiled graph of it ran, and Dynamo gave no reason")
+    return next(reasons, "none of its compiled graphs ran, and Dynamo gave no reason")

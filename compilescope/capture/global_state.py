@@ -1,4 +1,4 @@
-"""Failing guards on what surrounds every call: torch's global state, its modes, its default device."""
+"""Failing guards on ambient state: torch's global state, its modes, its default device."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def global_state(asked: Asked) -> Iterator[Failure]:
         yield asked.failure(old, new, source=name, guard=f"{name} == {old}", part=name, holder="ambient")
     if not changed:
         yield asked.failure(
-            "the global state it was compiled under", "another", source="global state", holder="ambient"
+            "the global state it was compiled under", "a different state", source="global state", holder="ambient"
         )
 
 
@@ -70,7 +70,7 @@ def _dtype(number: object) -> object:
 
 
 def _only_changed(old: object, new: object) -> tuple[str, str]:
-    """Describe two values of a state; of compound ones (autocast has a switch for each device) what differs alone."""
+    """Describe two values of a state; for compound ones (autocast has a switch per device), only what differs."""
     parts = [(f"{path} = {was}", f"{path} = {now}") for path, was, now in _leaves(old, new, "") if was != now and path]
     if not parts:
         return str(old), str(new)
@@ -89,13 +89,13 @@ def _leaves(old: object, new: object, path: str) -> Iterator[tuple[str, object, 
 
 
 def function_modes(asked: Asked) -> Iterator[Failure]:
-    """Report the torch-function modes that are active now, and those of the entry where they are known."""
+    """Report the torch-function modes that are active now, and those of the entry, if known."""
     have = ", ".join(_torch.function_modes()) or "none"
     entry = asked.frame.entry
     want = "the torch-function modes it was compiled under"
     if entry is not None:
         want = ", ".join(entry.modes) or "none"
-        have = f"other modes of these classes: {have}" if have == want else have
+        have = f"different modes of these classes: {have}" if have == want else have
     yield asked.failure(want, have, source="torch-function modes", holder="ambient")
 
 

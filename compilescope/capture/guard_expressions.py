@@ -1,4 +1,4 @@
-"""Dynamo's expressions over a frame: parted from their comments, evaluated, and the values that they read."""
+"""Dynamo's expressions over a frame: split from their comments, evaluated, and the values that they read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Items(ast.NodeTransformer):
 
 
 class _Careful(_Items):
-    """Writes ``d[key]`` as a call of :func:`item`, so that looking at a dict never adds to it."""
+    """Writes ``d[key]`` as a call of :func:`item`, so that reading a dict never adds to it."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         """Rewrite one subscript."""
@@ -50,7 +50,7 @@ class _Careful(_Items):
 
 
 def item(container: Any, key: object) -> object:  # noqa: ANN401 (whatever a source goes through)
-    """Return an item. A dict that makes what it lacks, as ``defaultdict`` does, must not be asked for it.
+    """Return an item. Never ask a dict that creates missing items, such as ``defaultdict``, for one.
 
     Raises:
         KeyError: the dict lacks it.
@@ -74,7 +74,7 @@ def plain(source: str) -> str:
 
 @lru_cache(maxsize=16384)
 def compiled(expression: str) -> CodeType | None:
-    """Compile a source or guard expression once; None where it is not Python. Evaluate it with :func:`run`."""
+    """Compile a source or guard expression once; None if it is not Python. Evaluate it with :func:`run`."""
     try:
         tree = _Careful().visit(ast.parse(expression, mode="eval"))
         return compile(ast.fix_missing_locations(tree), "<guard>", "eval")
@@ -94,7 +94,7 @@ def run(code: CodeType, scope: dict[str, Any]) -> object:
 
 @lru_cache(maxsize=4096)
 def split(text: str) -> tuple[str, str]:
-    """Part a line of guard text into its expression and its comment (with the ``#``)."""
+    """Split a line of guard text into its expression and its comment (with the ``#``)."""
     start = text.find("#")
     while start != -1:
         head = text[:start].strip()
@@ -109,7 +109,7 @@ def split(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """One value that an expression speaks of: ``text`` in Dynamo's words, ``name`` in the user's."""
+    """One value that an expression reads: ``text`` in Dynamo's words, ``name`` in the user's."""
 
     text: str
     name: str
@@ -122,7 +122,7 @@ class Symbol:
 
 @lru_cache(maxsize=4096)
 def symbols(expression: str) -> tuple[Symbol, ...]:
-    """Return the values that an expression speaks of, in order, each once."""
+    """Return the values that an expression reads, in order, each once."""
     code = compiled(expression)
     if code is None:
         return ()
@@ -161,7 +161,7 @@ def evaluate(expression: str, scope: dict[str, Any]) -> object:
     """Return the value of an expression in a guard's scope, to which ``eval`` adds ``__builtins__``.
 
     Raises:
-        SyntaxError: it is no Python.
+        SyntaxError: it is not Python.
         Exception: whatever evaluating it raises.
     """
     code = compiled(expression)
@@ -172,7 +172,7 @@ def evaluate(expression: str, scope: dict[str, Any]) -> object:
 
 
 def evaluate_or_none(expression: str, scope: dict[str, Any]) -> object:
-    """Return the value of an expression; None also where it cannot be reached on this input."""
+    """Return the value of an expression; None also if it cannot be reached on this input."""
     try:
         return evaluate(expression, scope)
     except Exception:  # noqa: BLE001 (a value that is not there is not there, whatever the user's object raises)

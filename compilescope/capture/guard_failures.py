@@ -1,4 +1,4 @@
-"""What a node of a guard tree refuses, as failures: its own leaf guards, and a value that is not there at all."""
+"""What a node of a guard tree refuses, as failures: its own leaf guards, and a missing value."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from compilescope.capture.refused_leaf import Frame
     from compilescope.record import Location
 
-# When one of these fails, what lies below was compiled for another value altogether.
+# When one of these fails, everything below was compiled for a different value.
 BLOCKERS: Final = frozenset({"TYPE_MATCH", "ID_MATCH", "NONE_MATCH", "NOT_NONE", "FAKE_SCRIPT_TYPE_MATCH"})
-# These are read as a whole: asked alone, with the value at one place, they answer nonsense.
+# These are read as a whole: called alone, with one value, they return nonsense.
 _TOGETHER: Final = _torch.RELATIONAL_GUARDS | _torch.EXPRESSION_GUARDS
-# Of a function, partial or method, what Dynamo guards in the place of the object itself.
+# What Dynamo guards instead of a function, partial or method itself.
 _INSIDE_CALLABLE: Final = re.compile(
     r"(?P<owner>.+)\.(?:__code__|__closure__|__defaults__|__kwdefaults__|__func__|__self__)(?:\[\d+\])?"
 )
 _KEY_AT: Final = re.compile(r"list\(dict\.keys\((?P<owner>.+)\)\)\[\d+\]")
-# The latter from torch 2.14 on, where every member is guarded by its identity.
+# The latter since torch 2.14, which guards every member by its identity.
 _MEMBER_AT: Final = re.compile(r"list\((?P<listed>.+)\)\[\d+\]|___set_getitem\((?P<got>.+), \d+\)")
 _CLASS_OF: Final = re.compile(r"type\((?P<owner>.+)\)")
 _PASSED: Final = "passed"
@@ -43,7 +43,7 @@ _REFUSED: Final = ""
 class Found:
     """A failure, with the sources that it is about as Dynamo writes them: the guarded value, or all that it reads.
 
-    ``expression`` tells a shape guard, which reads values, from a guard of a value.
+    ``expression`` distinguishes a shape guard, which reads values, from a guard on a value.
     """
 
     failure: Failure
@@ -52,7 +52,7 @@ class Found:
 
     @property
     def is_root(self) -> bool:
-        """Whether it follows from no other failure."""
+        """Whether it does not follow from another failure."""
         return self.failure.consequence_of is None
 
     def following(self, cause: str) -> Found:
@@ -79,10 +79,10 @@ class Reader:
         return one_fact([self._of_owner(node, failure) for failure in self._ask_in_turn(node, value)])
 
     def _ask_in_turn(self, node: Node, value: object) -> Iterator[Failure]:
-        """Ask the leaves in Dynamo's order, and none after a blocker has refused.
+        """Check the leaves in Dynamo's order, and none after a blocker has refused.
 
-        The later ones are written for a value that passed it, and some read its memory unchecked: asked about
-        another sort of value they may crash the process.
+        The later ones are written for a value that passed it, and some read its memory unchecked: called on
+        another kind of value, they may crash the process.
         """
         if node.is_dict:
             for failure in self._dict_itself(node, value):
@@ -131,7 +131,7 @@ class Reader:
         return Found(_placed(told, failure.where, failure.torch_where), (at,))
 
     def _method_before(self, source: str) -> str | None:
-        """Return the callable that a source is the object of, where the callable is not a method any more."""
+        """Return the callable that a source is the object of, if the callable is no longer a method."""
         owner, _, name = source.rpartition(".")
         gone = name == "__self__" and not isinstance(
             guard_expressions.evaluate_or_none(owner, self.frame.scope), types.MethodType
@@ -139,7 +139,7 @@ class Reader:
         return owner if gone else None
 
     def _container_of(self, node: Node) -> str | None:
-        """Return the dict whose key, or the set whose member, a node is or lies in; None for another node."""
+        """Return the dict whose key, or the set whose member, contains a node; None for any other node."""
         for step in node.path:
             key = _KEY_AT.fullmatch(step.source)
             if key is not None:
@@ -197,7 +197,7 @@ class Reader:
         return replace(found, failure=_placed(found.failure, *self._place_below(node)))
 
     def _place_below(self, node: Node) -> Place:
-        """Return the place of the first guard at a node or below it: torch came by there for it."""
+        """Return the place of the first guard at a node or below it: torch reached the node there."""
         for step in node.walk():
             for leaf in step.manager.get_leaf_guards():
                 place = self.frame.place(step.source, type(leaf).__name__, leaf.verbose_code_parts()[0])
@@ -206,7 +206,7 @@ class Reader:
         return Place(None, None)
 
     def _missing_item(self, node: Node) -> Found | None:
-        """Report a missing item by its container: a key that went, or another length."""
+        """Report a missing item by its container: a removed key, or a different length."""
         parent = node.parent
         if parent is None or parent.parent is None:
             return None
@@ -234,7 +234,7 @@ class Reader:
             expected, actual = was.type_name, describe.type_name(now)
         same = actual == expected
         if same:
-            # The value is the same, and the module keeps it elsewhere.
+            # The value is the same, but the module keeps it elsewhere.
             expected, actual = f"{member or 'attribute'} {expected}", f"{held} {actual}"
         moved = "registered_tensor" if tensors and not same else member
         return Failure(
@@ -271,7 +271,7 @@ def _callable_of(source: str) -> str | None:
 
 
 def one_fact(found: Iterable[Found]) -> list[Found]:
-    """Keep one root for each value: what several leaves refuse of a value that is not a tensor is one change."""
+    """Keep one root for each value: several leaves that refuse a value other than a tensor are one change."""
     roots: set[str] = set()
     kept: list[Found] = []
     for one in sorted(found, key=lambda one: one.failure.guard_type not in BLOCKERS):
@@ -286,7 +286,7 @@ def one_fact(found: Iterable[Found]) -> list[Found]:
 
 
 def _refusal(leaf: Any, value: object) -> str:  # noqa: ANN401 (a C object)
-    """Ask a leaf: ``_PASSED``, ``_REFUSED``, or the text of what it raised."""
+    """Check a leaf: ``_PASSED``, ``_REFUSED``, or the text of the exception."""
     try:
         return _PASSED if leaf(value) else _REFUSED
     except Exception as error:  # noqa: BLE001 (a guard may raise anything; that is a finding, not ours to hide)

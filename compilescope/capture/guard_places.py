@@ -1,8 +1,8 @@
 """Where each guard of an entry comes from: the user's line, and torch's own.
 
-A guard's text names one line, the innermost, which lies in torch for every norm and linear. The whole stack is
-there only while the frame is compiled. It is watched then, and what comes of it is kept on the guard manager itself,
-as plain data: it lives as long as the entry's guards do, and holds nothing else alive.
+A guard's text names one line, the innermost, which is in torch for every norm and linear. The whole stack only exists
+while the frame is compiled. It is recorded then, and the result is kept on the guard manager itself, as plain data:
+it lives as long as the entry's guards, and keeps nothing else alive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TENSOR_GUARD: Final = "TENSOR_MATCH"
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The places of one shape guard: the line behind its lower bound, and the one behind its upper bound."""
+    """The places of one shape guard: the line that set its lower bound, and the one that set its upper bound."""
 
     sources: frozenset[str]
     lower: Frames
@@ -49,7 +49,7 @@ class GuardPlaces:
             source: Dynamo's own source text, as ``manager.get_source()`` gives it.
             guard_type: the class of the leaf guard.
             text: the guard's whole line from ``verbose_code_parts()``: with it the answer is exact. Without it
-                the place is that of a guard at the same source, of the same type where there is one.
+                the place is that of a guard at the same source, of the same type if there is one.
         """
         found = self._texts.get(text)
         if found is None:
@@ -73,7 +73,7 @@ class GuardPlaces:
 
         Args:
             text: the guard's whole line from ``verbose_code_parts()``.
-            upper: for a guard with two bounds, ask for the line behind the upper one.
+            upper: for a guard with two bounds, return the line that set the upper one.
         """
         written = self._texts.get(text)
         if written is not None:
@@ -83,7 +83,7 @@ class GuardPlaces:
         if sides:
             side = max(sides, key=lambda one: sum(source in expression for source in one.sources))
             return (side.upper if upper else side.lower).describe()
-        # An equality of sizes that was met by chance has no line: that of a tensor that it speaks of stands for it.
+        # A coincidental equality of sizes has no line: the line of a tensor in it is used instead.
         tensors = (_tensor(symbol.text) for symbol in guard_expressions.symbols(expression.strip()))
         places = (self.guard(tensor, _TENSOR_GUARD) for tensor in tensors if tensor in self._sources)
         return next(places, Place(None, None))
@@ -93,7 +93,7 @@ _UNKNOWN: Final = GuardPlaces()
 
 
 def of(manager: object) -> GuardPlaces:
-    """Return the places of the guards of a guard manager; empty where its frame was compiled unwatched."""
+    """Return the places of the guards of a guard manager; empty if its frame was compiled without a watcher."""
     found = getattr(manager, KEPT_AS, None)
     return found if isinstance(found, GuardPlaces) else _UNKNOWN
 
@@ -106,7 +106,7 @@ def _tensor(symbol: str) -> str:
 
 @dataclass(slots=True)
 class _Building:
-    """The guards that are being built for one entry. ``lines`` are the right ones of a resume function."""
+    """The guards that are being built for one entry. ``lines`` are the correct lines of a resume function."""
 
     lines: ResumeLines | None
     texts: dict[str, Frames] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class _Building:
         return found
 
     def note(self, guard: Any, lines: list[str]) -> None:  # noqa: ANN401 (version dependent)
-        """Note the lines that were written of a guard."""
+        """Note the lines that were written for a guard."""
         frames = self.choose(guard)
         for line in lines:
             self.texts.setdefault(line, frames)
@@ -172,17 +172,17 @@ class Watch(threading.local):
 
         def init(place: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (torch's arguments)
             original(place, *args, **kwargs)
-            # The class is frozen; this is no field of it, so that places compare and print as before.
+            # The class is frozen; this is not one of its fields, so places compare and print as before.
             object.__setattr__(place, KEPT_AS, choose(_torch_places.user_stack_now()))
 
         return init
 
 
 def _by_comment(output_graph: Any, lines: ResumeLines | None) -> dict[str, list[_Side]]:  # noqa: ANN401
-    """Gather the places of the shape guards under the comments that Dynamo writes behind them.
+    """Gather the places of the shape guards under the comments that Dynamo writes after them.
 
-    One comment may stand for several places, since it names the innermost line alone: only then are they told
-    apart by the sources that they speak of.
+    One comment may stand for several places, since it only names the innermost line: in that case the sources that
+    they read distinguish them.
     """
     found: dict[str, list[tuple[Any, Frames, Frames]]] = {}
     for about, lower, upper in _torch_places.shape_places(output_graph):

@@ -1,4 +1,4 @@
-"""The guard tree of an entry: its nodes, the values at their sources in a frame, and the guards that hang there."""
+"""The guard tree of an entry: its nodes, the values at their sources in a frame, and the guards on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Unreached:
 MISSING: Final = _Unreached()
 """The frame has no such value."""
 UNSEEN: Final = _Unreached()
-"""We do not know how to reach it, so nothing is said about it or about what lies below."""
+"""compilescope cannot reach it, so nothing is reported about it or anything below it."""
 _UNASKED: Final = _Unreached()
 _ITEM: Final = re.compile(r"DictGetItemGuardAccessor\((\'[^\'\\]*\'|-?\d+)\)")
 _ATTRIBUTE: Final = re.compile(r"GetAttrGuardAccessor\((\w+)\)")
@@ -57,7 +57,7 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        """The nodes below, in torch's present order, which changes as guards fail."""
+        """The nodes below, in torch's current order, which changes as guards fail."""
         if self._children is None:
             self._children = list(self._below())
         return self._children
@@ -107,14 +107,14 @@ class Node:
             pending.extend(reversed(node.children))
 
     def value(self, scope: dict[str, Any]) -> object:
-        """Return the value at this node in a frame, or :data:`MISSING` or :data:`UNSEEN`. It is reached once."""
+        """Return the value at this node in a frame, or :data:`MISSING` or :data:`UNSEEN`. It is read once."""
         if self._value is _UNASKED:
             self._value = scope["L"] if self.parent is None else _reach(self, self.parent.value(scope), scope)
         return self._value
 
 
 def _source_of(child: Any, parent: Node, accessor: Any) -> str:  # noqa: ANN401 (C objects)
-    """Return a child's source; where ``hasattr`` was asked, torch gives the attribute's node that of its owner.
+    """Return a child's source; for a ``hasattr`` check, torch gives the attribute's node its owner's source.
 
     It does so for the default values of a function too.
 
@@ -154,7 +154,7 @@ def _reach(node: Node, above: object, scope: dict[str, Any]) -> object:
         items = list(dict.items(above)) if isinstance(above, dict) else []
         return items[node.key][0 if node.is_key else 1] if node.key < len(items) else MISSING
     if type(above) is dict and (item := _ITEM.fullmatch(node.accessor.repr())) is not None:
-        # The item itself: an attribute of that name may stand elsewhere, as a submodule that is None now does.
+        # The item itself: an attribute of that name may be elsewhere, like a submodule that is None now.
         held: dict[object, object] = above
         return held.get(_key(item[1]), MISSING)
     source, parent = node.source, node.parent.source

@@ -1,8 +1,8 @@
-"""Why an entry refused a frame: every guard that failed, each claim held against torch's own evaluator.
+"""Why an entry refused a frame: every guard that failed, each checked with torch's own evaluator.
 
-Dynamo itself stops at the first failing guard. Here torch is asked which nodes of the guard tree refuse the frame by
-themselves (:mod:`.judge`), and only of those is anything said. Where the guards on what surrounds every call refuse,
-torch asks nothing else: what lies below is then asked leaf by leaf, and the entry is not marked as confirmed.
+Dynamo itself stops at the first failing guard. Here, torch says which nodes of the guard tree refuse the frame by
+themselves (:mod:`.torch_evaluator`), and only those are reported. If the guards on ambient state refuse, torch checks
+nothing else: the leaves below are then checked one by one, and the entry is not marked as confirmed.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ if TYPE_CHECKING:
     from compilescope.capture.compiled_for import CompiledFor
     from compilescope.capture.guard_tree import Node
 
-# When one of these fails, what lies below may be missing, but what is there answers for itself.
+# When one of these fails, values below may be missing, but those that exist are checked by themselves.
 _LENGTHS: Final = frozenset(
     {"LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN", "MAPPING_KEYS_MATCH", "DICT_CONTAINS", "SET_CONTAINS"}
 )
 _NOT_NAN: Final = "not math.isnan("
 _CONTAINER_PARTS: Final = frozenset({"keys", "order", "dict", "members"})
 
-AMBIENT: Final = "the guards on what surrounds every call refuse the frame, and torch asks nothing after them"
-NO_MEANS: Final = "this version of torch cannot be asked about a part of an entry"
-UNTOLD: Final = "a guard refuses the frame that compilescope cannot read"
-NOT_ENOUGH: Final = "without the claimed guards torch still refuses the frame"
-SHAPES: Final = "the shape guards refuse the frame, and none of them fails when evaluated alone"
-ACCEPTED: Final = "torch accepts the frame when it is asked again"
-INVALIDATED: Final = "the entry was thrown away"
+AMBIENT: Final = "the guards on ambient state refuse the frame, and torch checks nothing after them"
+NO_MEANS: Final = "this version of torch cannot check part of an entry"
+UNTOLD: Final = "a guard that compilescope cannot read refuses the frame"
+NOT_ENOUGH: Final = "without the reported guards, torch still refuses the frame"
+SHAPES: Final = "the shape guards refuse the frame, but none of them fails when evaluated alone"
+ACCEPTED: Final = "torch accepts the frame when it checks again"
+INVALIDATED: Final = "Dynamo discarded the entry"
 
 
 def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = None) -> Examined:
-    """Return every guard of ``entry`` that the new frame fails, roots told from consequences.
+    """Return every guard of ``entry`` that the new frame fails, with roots and consequences distinguished.
 
     Args:
         entry: the older entry.
         call: the call of Dynamo's compile function for the new frame.
-        compiled_for: what the entry was compiled for, where that was noted.
+        compiled_for: what the entry was compiled for, if that was noted.
     """
     reason = _torch.invalidation(entry.manager)
     if reason is not None:
@@ -83,7 +83,7 @@ def examine(entry: Entry, call: CompileCall, compiled_for: CompiledFor | None = 
 
 @dataclass(slots=True)
 class _Examination:
-    """One entry held against one frame."""
+    """The examination of one entry for one frame."""
 
     entry: Entry
     call: CompileCall
@@ -136,13 +136,13 @@ class _Examination:
             if all(one.failure.guard_type in _LENGTHS for one in found):
                 for child in node.children:
                     self._by_leaves(child, _Above(follows=found[0].failure.source))
-        # A relation between values that are refused themselves torch cannot be asked about: it is one of identity.
+        # torch cannot check a relation between values that are themselves refused: it is a relation of identity.
         self.found += [Found(failure, at) for at, failure in self._broken_relations(nodes)]
         if not self.judge.accepts_below(self.root, nodes):
             self._relations(nodes)
 
     def _relations(self, nodes: Sequence[Node]) -> None:
-        """Find relations between values, such as two arguments that are one tensor now: no node has them alone."""
+        """Find relations between values, such as two arguments that are one tensor now: no single node holds them."""
         known = {one.at for one in self.found}
         pairs = list(self._broken_relations(self.root.walk()))
         ends = {end for at, _ in pairs for end in at}
@@ -150,7 +150,7 @@ class _Examination:
         if apart and not self.judge.accepts_only(apart):
             self.found += [Found(failure, at) for at, failure in pairs if at not in known]
         else:
-            # torch sees no relation there: what is left is its own words.
+            # torch sees no relation there: only its own words are left.
             apart = []
         if not self.judge.accepts_below(self.root, (*nodes, *apart)):
             self.unconfirmed = NOT_ENOUGH
@@ -158,7 +158,7 @@ class _Examination:
                 self._add(relations.unknown("; ".join(self.judge.words_without(nodes))))
 
     def _broken_relations(self, nodes: Iterable[Node]) -> Iterator[tuple[tuple[str, str], Failure]]:
-        # One relation hangs as the same leaf at each of its values, and its text names them all.
+        # One relation is the same leaf at each of its values, and its text names them all.
         asked: list[Any] = []
         for node in nodes:
             for leaf in node.manager.get_leaf_guards():
@@ -176,7 +176,7 @@ class _Examination:
         self.found += [Found(failure, at) for at, failure in self._broken_relations(self.root.walk())]
 
     def _by_leaves(self, node: Node, above: _Above) -> None:
-        """Ask the leaves of a node and of all below it; what hangs below a failure follows from it."""
+        """Ask the leaves of a node and of all below it; what is below a failure follows from it."""
         value = node.value(self.frame.scope)
         if value is UNSEEN or (value is MISSING and above.missing):
             return
@@ -238,7 +238,7 @@ class _Examination:
         self.found = [self._with_device(one) for one in marked]
 
     def _with_device(self, one: Found) -> Found:
-        """Setting the default device pushes a mode for it: that the modes differ then follows."""
+        """Setting the default device pushes a mode for it: different modes then follow from that."""
         device = next((b.failure for b in self.found if b.is_root and b.failure.guard_type == "DEFAULT_DEVICE"), None)
         modes = one.failure.guard_type == "TORCH_FUNCTION_MODE_STACK" and self.frame.entry is not None
         if device is None or not modes or self.frame.entry is None:
@@ -250,13 +250,13 @@ class _Examination:
         return one.following(device.source) if was == now else one
 
     def _shifted(self, one: Found) -> str | None:
-        """Return the dict or set that changed, where a failing value stands at a position that another one had."""
+        """Return the dict or set that changed, if a failing value is at a position where there was another one."""
         node = self._nodes.get(one.at[0]) if one.at else None
         if node is None or node.parent is None:
             return None
         now = node.parent.value(self.frame.scope)
         if isinstance(now, set | frozenset):
-            # Members stand in the order of their hashes, so that one more moves the others.
+            # Members are in the order of their hashes, so one more shifts the others.
             name = describe.source(node.parent.source)
             return name if any(other.is_root and other.failure.source == name for other in self.found) else None
         if node.key is None or node.is_key:
@@ -269,7 +269,7 @@ class _Examination:
         return None if same else describe.source(node.parent.source)
 
     def _nothing_found(self) -> None:
-        """Explain an entry none of whose guards was found to fail."""
+        """Explain an entry for which no failing guard was found."""
         verdict = self.entry.manager.check_verbose(self.call.locals)
         if verdict.result and self.frame.entry is not None and self.frame.entry.thread != threading.get_ident():
             self._add(relations.concurrent())
@@ -293,28 +293,28 @@ def _blocks(failure: Failure) -> bool:
 
 
 def _is_whole(failure: Failure) -> bool:
-    """Whether a failure is about a value as a whole, so that a second one about the same value is not another fact."""
+    """Whether a failure is about a value as a whole, so that a second one about the same value adds nothing."""
     return failure.guard_type in BLOCKERS or failure.part in _CONTAINER_PARTS or failure.guard_type in _LENGTHS
 
 
 def _lies_under(one: Found, blocker: Found) -> bool:
-    """Whether a failure is about something inside a value that is another altogether."""
+    """Whether a failure is about something inside a value that was replaced."""
     if one is blocker or not blocker.at:
         return False
     begins = (f"{blocker.at[0]}.", f"{blocker.at[0]}[")
     container = blocker.failure.part in _CONTAINER_PARTS or blocker.failure.guard_type in _LENGTHS
     if container and one.failure.raised is None:
-        # What is still in it answers for itself; where a dict has other keys, what asks for an old one raises.
+        # Items that are still there are checked by themselves; in a dict with other keys, reading an old one raises.
         return False
     if blocker.failure.guard_type == "TORCH_FUNCTION_MODE_STACK":
         return any(source.startswith(_torch.MODE_STACK_SOURCE) for source in one.at)
-    # Of a value that is not a tensor any more nothing else is worth saying.
+    # For a value that is no longer a tensor, nothing else is worth reporting.
     same = one.expression or (blocker.failure.part == "class" and one.failure.guard_type != "TENSOR_MATCH")
     return any(source.startswith(begins) or (same and source == blocker.at[0]) for source in one.at)
 
 
 def _in_order_of(code: Any) -> Callable[[Failure], tuple[int, str]]:  # noqa: ANN401 (a code object)
-    """Sort by the position of the argument that a failure speaks of: Dynamo's own order changes as guards fail."""
+    """Sort by the position of the argument that a failure is about: Dynamo's own order changes as guards fail."""
     names = (*code.co_varnames, *code.co_freevars)
     position = {name: index for index, name in enumerate(names)}
 

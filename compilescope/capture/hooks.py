@@ -1,7 +1,7 @@
-"""What is watched beside ``_compile``: which functions are traced inline, and which frames Dynamo declines or refuses.
+"""What is watched besides ``_compile``: which functions are traced inline, and which frames Dynamo declines or refuses.
 
 All of it sits on the path of a compilation, never on that of a call that a cache entry serves. Each patch
-stands in for a function that answers at once: none is on the stack while Dynamo translates or asks who called it.
+replaces a function that returns at once: none is on the stack while Dynamo translates or inspects its caller.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from types import CodeType
 
 NO_TENSOR: Final = "no tensor-related objects found in frame"
-"""Why torch leaves most frames alone, in its own words; 2.11 does not say it."""
+"""Why torch skips most frames, in its own words; 2.11 does not say."""
 
 
 @dataclass(slots=True)
 class Traced:
-    """What one ``_compile`` call traced: code objects that went inline, and why it gave the frame up.
+    """What one ``_compile`` call traced: code objects that were inlined, and why it gave up the frame.
 
     Dynamo begins a new round of tracing after each graph break that it found.
     """
@@ -52,8 +52,8 @@ class Tracing(threading.local):
     def __init__(self) -> None:
         super().__init__()
         self._open: list[Traced] = []
-        self.told: int | None = None
-        """Identity of the frame whose ``_compile`` call has just ended; its return value is no news."""
+        self.ended: int | None = None
+        """Identity of the frame whose ``_compile`` call has just ended; its return value is already known."""
 
     def begin(self) -> None:
         """Open a call."""
@@ -81,7 +81,7 @@ class Patch:
         setattr(owner, name, self._wrapper)
 
     def undo(self) -> None:
-        """Put the original back, unless somebody replaced the wrapper meanwhile."""
+        """Put the original back, unless something else replaced the wrapper in the meantime."""
         if vars(self._owner).get(self._name) is not self._wrapper:
             return
         if self._inherited:
@@ -94,8 +94,8 @@ class Hooks:
     """Installs and removes the watchers.
 
     Args:
-        on_decline: hears of each frame that was left to run eager, with the reason.
-        on_refusal: hears of each frame that the stance ``fail_on_recompile`` refuses, with the backend.
+        on_decline: called for each frame that Dynamo left to run eagerly, with the reason.
+        on_refusal: called for each frame that the stance ``fail_on_recompile`` refuses, with the backend.
     """
 
     def __init__(self, on_decline: Callable[[CodeType, str], None], on_refusal: Callable[[Any, object], None]) -> None:
@@ -106,7 +106,7 @@ class Hooks:
         self._patches: list[Patch] = []
 
     def install(self) -> None:
-        """Start to watch."""
+        """Start watching."""
         seams = _torch_seams
         self._patches = [
             Patch(seams.SPECULATION_LOG, "restart", self._at_round),
@@ -124,7 +124,7 @@ class Hooks:
             self._patches += [Patch(seams.CONVERT_FRAME, name, self._at_mode_check) for name in seams.MODE_CHECKS]
 
     def remove(self) -> None:
-        """Stop to watch, and put everything back."""
+        """Stop watching, and restore everything."""
         while self._patches:
             self._patches.pop().undo()
 
@@ -166,9 +166,9 @@ class Hooks:
 
     def _at_swallowed_error(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def format_error_msg(error: Exception, code: CodeType, record: Any, frame: Any, *args: Any) -> Any:  # noqa: ANN401 (Dynamo's)
-            self.tracing.told = id(frame)
+            self.tracing.ended = id(frame)
             if not _torch_seams.came_from_compile(error):
-                # Refused before _compile was called at all, as generators are.
+                # Refused before _compile was called, like generators.
                 self._on_decline(code, str(error).partition("\n")[0])
             return original(error, code, record, frame, *args)
 
@@ -176,8 +176,8 @@ class Hooks:
 
     def _at_answer(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def handle_skip(handler: Any, result: Any, frame: Any) -> Any:  # noqa: ANN401 (Dynamo's)
-            told, self.tracing.told = self.tracing.told == id(frame), None
-            if not told and _torch.guard_manager(result) is None:
+            ended, self.tracing.ended = self.tracing.ended == id(frame), None
+            if not ended and _torch.guard_manager(result) is None:
                 self._decline(frame.f_code, _torch.skip_reason(result))
             return original(handler, result, frame)
 

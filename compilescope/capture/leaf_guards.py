@@ -1,4 +1,4 @@
-"""A failing leaf guard as facts: what it expected, what it met, what holds the value, whose line put it there."""
+"""A failing leaf guard as facts: what it expected, what it found, what holds the value, which line created it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARKS: Final = re.compile(r"'(_dynamo_\w+_indices)'")
 
 
 def failures(asked: Asked) -> Iterator[Failure]:
-    """Turn a leaf that said no into one failure, or into one for each part that differs."""
+    """Turn a failing leaf into one failure, or into one for each part that differs."""
     reader = _READERS.get(asked.guard_type, _plain)
     yield from reader(asked)
 
@@ -39,14 +39,14 @@ def _plain(asked: Asked) -> Iterator[Failure]:
     yield asked.failure(describe.source(asked.expression), describe.value(asked.value))
 
 
-# Guards that Dynamo makes of a Python function, known by how their text begins: their sort, and what they check.
+# Guards that Dynamo makes of a Python function, identified by how their text begins: their kind, and what they check.
 _LAMBDAS: Final[tuple[tuple[str, str, str], ...]] = (
-    *((beginning, "subclass_metadata", "the subclass's metadata is what it was") for beginning in GUARD_BEGINNINGS),
-    ("___check_opaque_guard_fn_", "opaque", "what the object guards of itself is what it was"),
+    *((beginning, "subclass_metadata", "the subclass's metadata is unchanged") for beginning in GUARD_BEGINNINGS),
+    ("___check_opaque_guard_fn_", "opaque", "the state that the object guards is unchanged"),
     (
         "torch._functorch.pyfunctorch.compare_functorch_state",
         "functorch",
-        "the functorch transforms are what they were",
+        "the functorch transforms are unchanged",
     ),
     ("torch._functorch.aot_autograd.utils.top_saved_tensors_hooks", "saved_tensors_hooks", ""),
 )
@@ -64,10 +64,12 @@ def _of_function(asked: Asked, part: str, meaning: str) -> Failure:
     if part == "subclass_metadata":
         return metadata.changed(asked, meaning)
     if part == "saved_tensors_hooks":
-        guard = "the hooks on saved tensors are what they were"
-        return asked.failure("the hooks it was compiled under", "others", source=part, guard=guard, part=part)
+        guard = "the hooks on saved tensors are unchanged"
+        return asked.failure("the hooks it was compiled under", "different hooks", source=part, guard=guard, part=part)
     if part == "functorch":
-        return asked.failure("the transforms it was compiled under", "others", source=part, guard=meaning, part=part)
+        return asked.failure(
+            "the transforms it was compiled under", "different transforms", source=part, guard=meaning, part=part
+        )
     expected = "what it was compiled with" if asked.was is None else asked.was.text
     return asked.failure(expected, describe.value(asked.value), guard=meaning, part=part)
 
@@ -77,41 +79,48 @@ def _tensor(asked: Asked) -> Iterator[Failure]:
     if not isinstance(asked.value, torch.Tensor):
         want = "a tensor" if expected is None else expected.class_name
         noted = asked.frame.was(describe.inside_numpy(asked.source) or asked.source)
-        told = want if noted is None else noted.text
+        before = want if noted is None else noted.text
         guard = f"{asked.name} is a {want}"
-        yield asked.failure(told, describe.value(asked.value), part="class", expected_type=want, guard=guard)
+        yield asked.failure(before, describe.value(asked.value), part="class", expected_type=want, guard=guard)
         return
     was = asked.frame.was_layout(asked.source)
     with tensor_match.quiet():
         found = [] if expected is None else tensor_match.differences(expected, asked.value, was)
     sizes = _moved(asked, was)
-    for one in (_of_inference(asked, one) for one in found):
-        if one.part == "inference_mode":
-            guard = f"{one.part} == {one.expected}"
-            yield asked.failure(one.expected, one.actual, source=one.part, guard=guard, part=one.part, holder="ambient")
+    for difference in (_of_inference(asked, raw) for raw in found):
+        if difference.part == "inference_mode":
+            guard = f"{difference.part} == {difference.expected}"
+            yield asked.failure(
+                difference.expected,
+                difference.actual,
+                source=difference.part,
+                guard=guard,
+                part=difference.part,
+                holder="ambient",
+            )
             continue
         yield asked.failure(
-            one.expected,
-            one.actual,
-            source=f"{asked.name}{one.suffix}",
-            guard=f"{asked.name}{one.suffix} {'==' if one.suffix else 'is'} {one.expected}",
-            part=one.part,
+            difference.expected,
+            difference.actual,
+            source=f"{asked.name}{difference.suffix}",
+            guard=f"{asked.name}{difference.suffix} {'==' if difference.suffix else 'is'} {difference.expected}",
+            part=difference.part,
             expected_type=expected.class_name if expected else None,
-            consequence_of=None if one.follows is None else f"{asked.name}{one.follows}",
-            moved=_moved_by(one, asked.name, sizes),
-            **_of_size(asked, one),
+            consequence_of=None if difference.follows is None else f"{asked.name}{difference.follows}",
+            moved=_moved_by(difference, asked.name, sizes),
+            **_of_size(asked, difference),
         )
     if not found:
-        # The leaf compares something that its text does not tell. Autocast adds a key of its own to every tensor.
+        # The leaf compares something that its text does not contain. Autocast adds its own key to every tensor.
         autocast = expected is not None and _torch.autocast_differs(asked.texts[0], asked.value)
         follows = {"part": "autocast", "consequence_of": "autocast_state"} if autocast else {"part": "untold"}
         yield asked.failure(describe.source(asked.expression), describe.value(asked.value), **follows)
 
 
 def _of_inference(asked: Asked, difference: tensor_match.Difference) -> tensor_match.Difference:
-    """Tell an inference tensor from inference mode: an ordinary tensor in the mode has the dispatch keys of the former.
+    """Distinguish inference tensors from inference mode, in which an ordinary tensor has the same dispatch keys.
 
-    Which of the two the entry was compiled for is known where it was noted.
+    Which of the two the entry was compiled for is known if it was noted.
     """
     entry, was = asked.frame.entry, asked.was
     if difference.part not in ("inference", "inference_mode") or entry is None or was is None:
@@ -130,7 +139,7 @@ def _moved(asked: Asked, was: TensorLayout | None) -> tuple[Moved, ...]:
 
 
 def _moved_by(difference: tensor_match.Difference, name: str, sizes: tuple[Moved, ...]) -> tuple[Moved, ...]:
-    """Return the sizes that a difference is about: the one that it names, or all where strides follow from them."""
+    """Return the sizes that a difference is about: the one that it names, or all if strides follow from them."""
     if difference.part == "size":
         source = f"{name}{difference.suffix}"
         return (Moved(source=source, was=int(difference.expected), now=int(difference.actual)),)
@@ -159,7 +168,7 @@ def _type(asked: Asked) -> Iterator[Failure]:
     module = isinstance(asked.value, torch.nn.Module)
     was, now = _own_name(want), describe.type_name(asked.value)
     if asked.was is not None and "NoneType" in (asked.was.type_name, now):
-        # That it is None on one side says it all; the other side's value says more than its class.
+        # If one side is None, the other side's value says more than its class.
         was, now = asked.was.text, describe.value(asked.value)
     yield asked.failure(
         was,
@@ -199,7 +208,7 @@ def _identity(asked: Asked) -> Iterator[Failure]:
 
 
 def _member_meant(asked: Asked) -> enum.Enum | None:
-    """Return the member of an enum that an identity guard stands for; None where it is about something else."""
+    """Return the member of an enum that an identity guard stands for; None if it is about something else."""
     if not isinstance(asked.value, enum.Enum):
         return None
     return next((one for one in type(asked.value) if str(id(one)) in asked.expression), None)
@@ -213,11 +222,11 @@ def _equals(asked: Asked) -> Iterator[Failure]:
     if want == asked.expression:
         want = asked.expression.rpartition(" == ")[2]
     was, literal = asked.was, _literal_type(want)
-    # A literal is what the user wrote; of a value that is none, what was noted says more than torch's text.
+    # A literal is what the user wrote; for any other value, what was noted says more than torch's text.
     expected = describe.shorten(want) if was is None or literal is not None else was.text
     actual = describe.value(asked.value)
     if actual == expected:
-        # Two values may be written alike and be of two classes.
+        # Two values of different classes may have the same text.
         actual = f"{describe.type_name(asked.value)} {actual}"
     yield asked.failure(expected, actual, expected_type=literal if was is None else was.type_name)
 
@@ -225,7 +234,7 @@ def _equals(asked: Asked) -> Iterator[Failure]:
 def _literal_type(text: str) -> str | None:
     try:
         return type(guard_expressions.evaluate(text, {})).__name__
-    except Exception:  # noqa: BLE001 (no literal, such as an enum member: its type is not told)
+    except Exception:  # noqa: BLE001 (no literal, such as an enum member: its type is unknown)
         return None
 
 
@@ -283,7 +292,7 @@ def _contains(asked: Asked) -> Iterator[Failure]:
 
 def _no_attribute(asked: Asked) -> Iterator[Failure]:
     if any(_MARKS.search(text) for text in asked.texts):
-        # 2.11 has no guard of its own for the marks of dimensions.
+        # torch 2.11 has no guard type for the marks of dimensions.
         yield from _marking(replace(asked, guard_type="DIMENSION_DYNAMIC_MARKING_GUARD"))
         return
     name = asked.expression.rpartition(", ")[2].strip(")'\"")

@@ -1,4 +1,4 @@
-"""Members of modules and objects: the dicts that hold them, and what stands in the place of one that is gone."""
+"""Members of modules and objects: the dicts that hold them, and what replaced one that is gone."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def is_namespace(source: str) -> bool:
 
 
 def instead(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
-    """Say what a module has as a plain attribute where its entry's module had a member.
+    """Return what a module has as a plain attribute if the entry's module had a member there.
 
     A module keeps submodules, parameters and buffers apart from other attributes: a layer whose ``attn2`` is None has
-    no such submodule, and yet it is not without the attribute.
+    no such submodule, but still has the attribute.
 
     Returns:
         What the entry had, in a word, and what is there now; None if there is no such attribute at all.
@@ -35,9 +35,9 @@ def instead(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
 
 
 def became(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
-    """Say as what a module has now what its entry's module had as a plain attribute: as a submodule, say.
+    """Return how a module now has what the entry's module had as a plain attribute, for example as a submodule.
 
-    An attribute that was given a module once stays registered, as None where it is taken away again.
+    An attribute that once held a module stays registered, as None after the module is removed.
     """
     found = _ATTRIBUTE.fullmatch(source)
     held = {} if found is None else _namespace(found["owner"], scope)
@@ -53,5 +53,5 @@ def became(source: str, scope: dict[str, Any]) -> tuple[str, object] | None:
 def _namespace(owner: str, scope: dict[str, Any]) -> dict[str, Any]:
     try:
         return vars(guard_expressions.evaluate(owner, scope))
-    except Exception:  # noqa: BLE001 (an owner out of reach is an owner unknown)
+    except Exception:  # noqa: BLE001 (an owner that cannot be reached is unknown)
         return {}

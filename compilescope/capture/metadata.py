@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 Parts = tuple[tuple[str, str], ...]
 GUARD_BEGINNINGS: Final = ("___check_metadata_", "__dtensor_spec_")
-"""How the texts of the guards begin that Dynamo makes of such metadata."""
+"""How the texts of Dynamo's guards on such metadata begin."""
 _SPEC: Final = "._spec"
-# What a user gives; the rest of a specification follows from it.
+# What a user sets; the rest of a specification follows from it.
 _SPEC_FIELDS: Final = ("mesh", "placements", "tensor_meta")
 
 
@@ -44,13 +44,13 @@ def _text(value: object) -> str:
 
 
 def changed(asked: Asked, meaning: str) -> Failure:
-    """Describe metadata that a guard refused, by the parts that differ where it is known what they were."""
+    """Describe metadata that a guard refused, by the parts that differ, if the old ones are known."""
     owner = asked.name.removesuffix(_SPEC)
     now = parts_of(asked.value)
     was = asked.was.parts if asked.was is not None else ()
     differing = [(name, old, dict(now).get(name, "absent")) for name, old in was if dict(now).get(name) != old]
     if not differing:
-        text = ", ".join(f"{name} {told}" for name, told in now)
+        text = ", ".join(f"{name} {text}" for name, text in now)
         return asked.failure(
             "the metadata it was compiled with", describe.shorten(text), guard=meaning, part="subclass_metadata"
         )

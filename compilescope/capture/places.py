@@ -1,6 +1,6 @@
 """Chooses the line that a finding points at: the user's, with torch's own beside it.
 
-The user's line is the innermost one outside torch and Python's own library: what a model of diffusers does is
+The user's line is the innermost one outside torch and Python's own library: what a diffusers model does is
 at diffusers' line, whichever of torch's modules it calls there.
 """
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from compilescope.capture.resume_lines import ResumeLines
     from compilescope.record import Location
 
-# Nobody wrote what stands in these: Python's importer, and the code that torch.fx generates.
+# Nobody wrote the code in these: Python's importer, and the code that torch.fx generates.
 _GENERATED: Final = ("<frozen ", "<eval_with_key>")
 _PYTHON_FOLDERS: Final = tuple(
     f"{folder}/" for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
 )
-# Where Python is not in an environment, these lie inside its own folder.
+# If Python is not in a virtual environment, these are inside its own folder.
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
 class Place(NamedTuple):
-    """A line of the user's, and torch's own where what was found lies deeper, inside torch."""
+    """A line of the user's, and torch's own if the place is deeper, inside torch."""
 
     user: Location | None
     torch: Location | None
@@ -44,7 +44,7 @@ class Frames(NamedTuple):
     torch: FrameSummary | None
 
     def corrected(self, lines: ResumeLines | None) -> Frames:
-        """Return the same frames with the right lines of a resume function."""
+        """Return the same frames with the correct lines of a resume function."""
         if lines is None:
             return self
         return Frames(*(None if frame is None else lines.correct(frame) for frame in self))
@@ -63,14 +63,14 @@ KEPT_AS: Final = "_compilescope_places"
 
 
 def kept(shape_place: object) -> Frames:
-    """Return what was kept of the stack when a shape's guard was given its place."""
+    """Return the part of the stack that was kept when a shape guard got its place."""
     found = getattr(shape_place, KEPT_AS, None)
     return found if isinstance(found, Frames) else NOWHERE
 
 
 @cache
 def is_torch(filename: str) -> bool:
-    """Whether a file is part of torch, or of nobody's."""
+    """Whether a file is part of torch, or written by nobody."""
     return filename.startswith((TORCH_FOLDER, *_GENERATED))
 
 
@@ -82,19 +82,19 @@ def _is_python(filename: str) -> bool:
 
 @cache
 def _is_telling(filename: str) -> bool:
-    """Whether a line of torch says anything: not where Dynamo stands in for a builtin, or torch.fx wrote it."""
+    """Whether a line of torch is informative: not if Dynamo replaces a builtin there, or torch.fx generated it."""
     return not filename.startswith((TRACER_FOLDER, *_GENERATED))
 
 
 def choose(stack: Sequence[FrameSummary], lines: ResumeLines | None = None) -> Frames:
-    """Choose from a stack (outermost first) the innermost line that somebody wrote who uses torch.
+    """Choose from a stack (outermost first) the innermost line written by a user of torch.
 
-    Where the whole stack lies in torch and Python's library, the innermost line outside torch is the place, and
-    where all of it lies in torch, the innermost line.
+    If the whole stack is in torch and Python's library, the place is the innermost line outside torch, and
+    if all of it is in torch, the innermost line.
 
     Args:
         stack: of the code that is traced.
-        lines: the right lines of the resume function that is traced, where Dynamo tells wrong ones.
+        lines: the correct lines of the resume function that is traced, if Dynamo's are wrong.
     """
     if lines is not None:
         stack = lines.correct_root(stack)

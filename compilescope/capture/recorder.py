@@ -1,4 +1,4 @@
-"""The recorder: listens to the tap, and turns what it hears into a recording."""
+"""The recorder: listens to the tap, and turns its events into a recording."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Codes:
-    """Names code objects: each body by one id, two bodies never by the same."""
+    """Names code objects: each body has one id, and no two bodies share an id."""
 
     def __init__(self) -> None:
         self._ids: dict[int, str] = {}
@@ -42,7 +42,7 @@ class _Codes:
         plain = f"{describe.path(code.co_filename)}:{code.co_qualname}"
         chosen, number = plain, 1
         while chosen in self._taken:
-            # Two bodies of one name in one file differ by their line; the same line twice was loaded twice.
+            # Two bodies with one name in one file differ by line; the same line twice was loaded twice.
             chosen = f"{plain}@{code.co_firstlineno}" + (f"#{number}" if number > 1 else "")
             number += 1
         self._ids[id(code)] = chosen
@@ -59,7 +59,7 @@ class Recorder:
     """Records what Dynamo does between :meth:`start` and :meth:`stop`; also a context manager.
 
     Args:
-        selectors: what the user meant to compile.
+        selectors: what the user wants to compile.
         count_runs: count calls and graph runs too, at some microseconds a call.
     """
 
@@ -73,7 +73,7 @@ class Recorder:
         self._tap: Tap | None = None
 
     def start(self) -> None:
-        """Begin to listen.
+        """Start listening.
 
         Raises:
             UnsupportedTorchError: the installed torch is not one whose internals are known.
@@ -84,7 +84,7 @@ class Recorder:
             self._runs.install()
 
     def stop(self) -> None:
-        """Cease to listen; what was replaced is put back. Stopping twice does nothing."""
+        """Stop listening and restore what was replaced. Stopping twice does nothing."""
         if self._tap is not None:
             self._tap.leave(self)
             self._tap = None
@@ -111,7 +111,7 @@ class Recorder:
             self._point = before
 
     def served(self) -> int | None:
-        """Return how often a compiled graph ran; None where that was not counted."""
+        """Return how often a compiled graph ran; None if that was not counted."""
         return None if self._runs is None else self._runs.served()
 
     def aside(self) -> contextlib.AbstractContextManager[None]:
@@ -129,7 +129,7 @@ class Recorder:
             self._runs.on_attempt(attempt)
 
     def on_decline(self, code: CodeType, reason: str) -> None:
-        """Note a frame that Dynamo sent on to run eager without ``_compile``."""
+        """Note a frame that Dynamo ran eagerly without ``_compile``."""
         key = (id(code), reason)
         known = self._declined.get(key)
         self._declined[key] = fallbacks.Declined(code, reason, 1 if known is None else known.calls + 1)
@@ -183,7 +183,7 @@ class Recorder:
         current: dict[str, str] = {}
         for attempt, point in self._attempts:
             times = seen[attempt.compile_id] = seen.get(attempt.compile_id, 0) + 1
-            # Dynamo counts anew after a reset; within a recording each id is told once.
+            # Dynamo restarts its count after a reset; within a recording each id is unique.
             identity = attempt.compile_id if times == 1 else f"{attempt.compile_id}#{times}"
             current[attempt.compile_id] = identity
             yield Compilation(

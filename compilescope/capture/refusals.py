@@ -1,6 +1,6 @@
 """Calls that a stance refused: Dynamo raises and compiles nothing, so ``_compile`` is never called.
 
-The stance ``fail_on_recompile`` asks one of the functions that :mod:`compilescope.capture.hooks` watches. The other,
+The stance ``fail_on_recompile`` calls one of the functions that :mod:`compilescope.capture.hooks` watches. The other,
 ``skip_guard_eval_unsafe``, raises in C; what can be seen is the error on its way out of the compiled callable. That
 function is on the path of every call, so it is watched only while the stance is set.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UnguardedStance:
-    """Watches calls under the stance ``skip_guard_eval_unsafe``. ``on_refusal`` hears of the frame, and the backend."""
+    """Watches calls under the stance ``skip_guard_eval_unsafe``. ``on_refusal`` gets the frame and the backend."""
 
     def __init__(self, on_refusal: Callable[[Any, object], None]) -> None:
         self._on_refusal = on_refusal
@@ -26,12 +26,12 @@ class UnguardedStance:
         self._calls: Patch | None = None
 
     def install(self) -> None:
-        """Start to watch."""
+        """Start watching."""
         self._setter = Patch(_torch_seams.DECORATORS, "_set_stance", self._at_stance)
         self._follow()
 
     def remove(self) -> None:
-        """Stop to watch, and put everything back."""
+        """Stop watching, and restore everything."""
         for patch in (self._calls, self._setter):
             if patch is not None:
                 patch.undo()
@@ -60,7 +60,7 @@ class UnguardedStance:
             error, caller = sys.exc_info()[1], sys._getframe(1)  # noqa: SLF001 (what is on its way out, and of whom)
             if error is not None and _torch_seams.refused_unguarded(error, caller):
                 found = caller.f_locals
-                # Where other code ran between, what it called is not known, nor the modes that it called it in.
+                # If other code ran in between, neither what it called nor the modes that it called it in are known.
                 whole = all(_torch.calls_forward(code) for code in _torch_seams.below(error, caller))
                 frame = _torch.called_frame(found["fn"], found["args"], found["kwargs"], whole=whole)
                 if frame is not None:

@@ -1,4 +1,4 @@
-"""A leaf guard that refused a value, with everything that is known of the question."""
+"""A leaf guard that refused a value, with everything that is known about it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ON_LINE: Final = re.compile(r" on line \d+")
 _SLOT: Final = re.compile(r"\b___stack(\d+)\b")
 _ITEM_AT: Final = re.compile(r"\[(list\(dict\.keys\(.+?\)\)\[\d+\])\]")
 _CLASS: Final = re.compile(r"type=(?:<class '(?P<name>[^']+)'>|(?P<bare>.+?))(?:\s*$)")
-# torch 2.11 writes the object itself in the place of its class.
+# torch 2.11 writes the object itself instead of its class.
 _SORTS: Final[tuple[tuple[str, str], ...]] = (
     ("<code object", "code"),
     ("<function", "function"),
@@ -39,9 +39,9 @@ class Frame:
     Attributes:
         scope: the names that guard expressions are written in, with their values now.
         code: the code object.
-        entry: what the entry was compiled for; None where nobody saw it being compiled.
+        entry: what the entry was compiled for; None if it was compiled without a listener.
         places: where the entry's guards come from.
-        slots: of a resume function, what stands in each slot of the stack that it takes over, in the user's words.
+        slots: for a resume function, what each slot of the stack that it takes over holds, in the user's words.
     """
 
     scope: dict[str, Any]
@@ -51,7 +51,7 @@ class Frame:
     slots: tuple[str | None, ...] = ()
 
     def was(self, source: str) -> Noted | None:
-        """Return what stood at a source when the entry was compiled; None if unknown."""
+        """Return what was at a source when the entry was compiled; None if unknown."""
         return None if self.entry is None else self.entry.values.get(guard_expressions.plain(source))
 
     def was_number(self, symbol: str) -> Number | None:
@@ -63,7 +63,7 @@ class Frame:
         return None if self.entry is None else self.entry.layout(source)
 
     def place(self, source: str, guard_type: str, text: str = "") -> Place:
-        """Return the user's line that made Dynamo guard a source, and torch's own where it was asked for there."""
+        """Return the user's line that made Dynamo guard a source, and torch's own if torch requested it."""
         return self._or_comment(self.places.guard(source, guard_type, text), text)
 
     def shape_place(self, text: str, *, upper: bool = False) -> Place:
@@ -72,7 +72,7 @@ class Frame:
 
     @staticmethod
     def _or_comment(place: Place, text: str) -> Place:
-        # Where nobody watched the entry being made, the guard's own text names the innermost line.
+        # If the entry was compiled without a listener, the guard's own text names the innermost line.
         return place if place.user is not None else Place(describe.location_in(guard_expressions.split(text)[1]), None)
 
     def written(self, source: str) -> str:
@@ -81,14 +81,14 @@ class Frame:
 
     def _slot(self, found: re.Match[str]) -> str:
         index = int(found[1])
-        told = self.slots[index] if index < len(self.slots) else None
-        # Without its line: a baseline knows causes by their sources, and lines move.
-        return found[0] if told is None else f"({_ON_LINE.sub('', told)})"
+        slot = self.slots[index] if index < len(self.slots) else None
+        # Without its line: a baseline identifies causes by their sources, and lines change.
+        return found[0] if slot is None else f"({_ON_LINE.sub('', slot)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A leaf guard that refused a value: its class, its text, and the value it was asked about."""
+    """A leaf guard that refused a value: its class, its text, and the value that it checked."""
 
     guard_type: str
     texts: list[str]
@@ -99,7 +99,7 @@ class Asked:
 
     @property
     def was(self) -> Noted | None:
-        """What stood here when the entry was compiled; None if unknown."""
+        """What was here when the entry was compiled; None if unknown."""
         return self.frame.was(self.source)
 
     @property
@@ -152,7 +152,7 @@ def _key_at(item: re.Match[str], scope: dict[str, Any]) -> str:
 
 
 def class_in(text: str) -> str | None:
-    """Return the dotted name of the class that a guard's text tells; None where it tells none."""
+    """Return the dotted name of the class in a guard's text; None if there is none."""
     found = _CLASS.search(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What no single leaf guard says: relations between values, entries thrown away, other backends, the unknown."""
+"""What no single leaf guard says: relations between values, discarded entries, other backends, unknown causes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _LENGTH: Final = re.compile(r"^len\((.+)\) != (\d+)$")
 
 
 def relation(text: str, frame: Frame) -> Iterator[tuple[tuple[str, str], Failure]]:
-    """Check a relational guard by identity; storage overlap, which cannot be, is left to the caller's last resort.
+    """Check a relational guard by identity; storage overlap cannot be checked so, and is left to the caller.
 
-    Its values are written in full: ``list(dict.keys(d))[11] is x`` speaks of a key, not of the dict.
+    Its values are written in full: ``list(dict.keys(d))[11] is x`` is about a key, not the dict.
 
     Yields:
         The two values, in Dynamo's words, and the failure.
@@ -59,7 +59,7 @@ def relation(text: str, frame: Frame) -> Iterator[tuple[tuple[str, str], Failure
 
 
 def _are_one(first: str, second: str, scope: dict[str, Any], *, tensors: bool) -> bool | None:
-    """Whether two expressions are one object now; None where one cannot be reached or is not a tensor any more."""
+    """Whether two expressions are one object now; None if one cannot be reached or is no longer a tensor."""
     try:
         one, other = guard_expressions.evaluate(first, scope), guard_expressions.evaluate(second, scope)
     except Exception:  # noqa: BLE001 (a value out of reach is reported where it is missing)
@@ -70,7 +70,7 @@ def _are_one(first: str, second: str, scope: dict[str, Any], *, tensors: bool) -
 
 
 def invalidated(reason: str) -> Failure:
-    """Describe an entry whose guards Dynamo threw away."""
+    """Describe an entry whose guards Dynamo discarded."""
     return Failure(
         source="cache entry",
         guard=describe.shorten(describe.source(reason), 200),
@@ -82,10 +82,10 @@ def invalidated(reason: str) -> Failure:
 
 
 def other_backend(old: object, new: object) -> Failure:
-    """Describe an entry that would have served, had the call asked for its backend."""
+    """Describe an entry that would have matched if the call had used its backend."""
     return Failure(
         source="backend",
-        guard="the backend is the one it was compiled for",
+        guard="the backend is unchanged",
         expected=backend_name(old),
         actual=backend_name(new) if backend_name(new) != backend_name(old) else f"another callable {backend_name(new)}",
         guard_type="BACKEND_MATCH",
@@ -94,12 +94,12 @@ def other_backend(old: object, new: object) -> Failure:
 
 
 def concurrent() -> Failure:
-    """Describe an entry that another thread made while this one waited to compile: it would serve the frame now."""
+    """Describe an entry that another thread compiled while this one waited to compile: it matches the frame now."""
     return Failure(
         source="cache entry",
-        guard="no guard fails: another thread compiled it meanwhile",
+        guard="no guard fails: another thread has compiled it in the meantime",
         expected="one compilation",
-        actual="another thread compiled the same meanwhile",
+        actual="another thread compiled the same code",
         guard_type="CONCURRENT",
         holder="ambient",
     )
@@ -117,19 +117,19 @@ def unknown(text: str) -> Failure:
     expression, comment = guard_expressions.split(text) if text else ("", "")
     length = _LENGTH.match(expression)
     if length is not None:
-        # The manager of an empty dict holds no leaf: it says this of itself.
+        # The guard manager of an empty dict has no leaf: it reports this itself.
         return Failure(
             source=describe.source(length[1]),
             guard=f"len({describe.source(length[1])}) == {length[2]}",
             expected=f"length {length[2]}",
-            actual="another length",
+            actual="a different length",
             where=describe.location_in(comment),
             guard_type="DICT_LENGTH",
             part="dict",
         )
     return Failure(
         source=describe.shorten(describe.source(expression)) or "cache entry",
-        guard=describe.shorten(describe.source(expression), 200) or "no guard fails when asked again",
+        guard=describe.shorten(describe.source(expression), 200) or "no guard fails when checked again",
         expected="a match",
         actual="no match",
         where=describe.location_in(comment),

@@ -1,9 +1,9 @@
-"""Puts right the lines that Dynamo tells of resume functions.
+"""Corrects the lines that Dynamo reports for resume functions.
 
 A resume function holds the instructions of the function that was broken, and a table of their lines that Dynamo
-writes. It counts a step between two lines twice where the instruction there is longer than eight code units (a method
-that is looked up on a line of its own, say), and every line below is off by that. The function that was broken knows
-the right ones, and both end in the same instructions.
+writes. It counts a step between two lines twice if the instruction there is longer than eight code units (such as a
+method lookup on its own line), and every line below is off by that. The broken function has the correct lines, and
+both end in the same instructions.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResumeLines:
-    """The right lines of one resume function.
+    """The correct lines of one resume function.
 
     Attributes:
-        names, filename: what the frames of the function bear: its own name, or that of the broken function.
-        exact: by the line that Dynamo tells, and the column.
-        near: by the line that Dynamo tells alone, where only one comes into question.
+        names, filename: the names in the frames of the function: its own, or that of the broken function.
+        exact: by Dynamo's line and the column.
+        near: by Dynamo's line alone, if only one line is possible.
     """
 
     names: frozenset[str]
@@ -36,7 +36,7 @@ class ResumeLines:
     near: dict[int, int]
 
     def correct(self, frame: FrameSummary) -> FrameSummary:
-        """Return a frame of this function with its right line; another function's as it is."""
+        """Return a frame of this function with its correct line; any other frame as it is."""
         told = frame.lineno
         if told is None or frame.name not in self.names or frame.filename != self.filename:
             return frame
@@ -44,12 +44,12 @@ class ResumeLines:
         return frame if right == told else FrameSummary(frame.filename, right, frame.name, lookup_line=False)
 
     def correct_root(self, stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-        """Return a stack whose outermost frame, that of the function that is traced, has its right line."""
+        """Return a stack whose outermost frame, that of the function that is traced, has its correct line."""
         return [self.correct(frame) if index == 0 else frame for index, frame in enumerate(stack)]
 
 
 def of(code: CodeType) -> ResumeLines | None:
-    """Return the right lines of a resume function; None for another function, and where Dynamo tells the right ones."""
+    """Return the correct lines of a resume function; None for any other function, or if Dynamo's are correct."""
     original = _torch.resumed_code(code)
     if original is None:
         return None
@@ -65,12 +65,12 @@ def of(code: CodeType) -> ResumeLines | None:
 
 
 def _pairs(code: CodeType, original: CodeType) -> Iterator[tuple[int, int | None, int]]:
-    """Yield the line that Dynamo tells of an instruction, its column, and its right line."""
+    """Yield Dynamo's line for an instruction, its column, and its correct line."""
     for (told, instruction), (right, theirs) in zip(
         reversed(list(_lines(code))), reversed(list(_lines(original))), strict=False
     ):
         column = _column(theirs)
-        # What lies above the break has lost its place, since it is never run here.
+        # Code before the break has no place here, since it never runs here.
         if instruction.opcode != theirs.opcode or _column(instruction) != column:
             return
         if told is not None and right is not None:
@@ -92,7 +92,7 @@ def _lines(code: CodeType) -> Iterator[tuple[int | None, dis.Instruction]]:
 
 
 def _begins(instruction: dis.Instruction) -> int | None:
-    """Return the line that begins with an instruction; Python 3.13 says in two attributes what was one before."""
+    """Return the line that begins with an instruction; Python 3.13 has two attributes instead of one."""
     begins = instruction.starts_line
     if begins is True:
         return instruction.line_number  # type: ignore[attr-defined,no-any-return]

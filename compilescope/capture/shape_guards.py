@@ -1,9 +1,9 @@
-"""Symbolic shape guards that fail: what form they have, which of the values that they read changed, and what that is.
+"""Symbolic shape guards that fail: their form, which of the values that they read changed, and how.
 
 They are a list of Python expressions over ``L[...]``, each with a comment that names the user's line. An expression
-is classified by the operand that changed since the entry was compiled, where that is known: ``self.patch *
-x.size()[0] == 28`` is about the size if only the size changed. Strides that are those of a dense tensor of its sizes,
-before and now, follow from the sizes.
+is classified by the operand that changed since the entry was compiled, if that is known: ``self.patch *
+x.size()[0] == 28`` is about the size if only the size changed. If a tensor is dense,
+before and now, its strides follow from its sizes.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Operand:
     """One value that an expression reads.
 
     Attributes:
-        symbol: where it stands, in Dynamo's words.
+        symbol: its source, in Dynamo's words.
         name: as the user would write it.
         was: its number when the entry was compiled; None if unknown.
-        now: the value that it has.
+        now: its value now.
     """
 
     symbol: Symbol
@@ -50,7 +50,7 @@ class Operand:
 
     @property
     def changed(self) -> bool:
-        """Whether it is another now, or may be."""
+        """Whether it changed, or may have."""
         return self.was is None or not isinstance(self.now, bool | int | float) or self.was != self.now
 
     @property
@@ -65,7 +65,7 @@ class Operand:
         return ".stride()" in self.symbol.text or ".storage_offset()" in self.symbol.text
 
     def moved(self) -> Moved:
-        """Return it as a recording keeps it."""
+        """Return it as recordings store it."""
         now = self.now if isinstance(self.now, bool | int | float) else None
         return Moved(source=self.name, was=self.was, now=now)
 
@@ -73,7 +73,7 @@ class Operand:
 @lru_cache(maxsize=4096)
 def form(expression: str, comment: str) -> str:
     """Name the form of an expression over sizes: ``divisible``, ``at_least_two``, ``duck``, ``equal``, ``constant``,
-    ``bound`` or ``relation``; ``value`` where it reads something that is no number of a tensor.
+    ``bound`` or ``relation``; ``value`` if it reads something that is not a number of a tensor.
     """  # noqa: D205 (the list of forms is the summary)
     read = guard_expressions.symbols(expression)
     if not read or not all(symbol.is_of_tensor for symbol in read):
@@ -100,7 +100,7 @@ def _comparison(node: ast.expr, read: int) -> str:
 
 
 def failures(text: str, guard_type: str, frame: Frame) -> Iterator[Failure]:
-    """Evaluate one line of expression text; yield what failed: one failure for each thing that changed."""
+    """Evaluate one line of expression text; yield the failures: one for each change."""
     expression, comment = guard_expressions.split(text)
     raised: str | None = None
     try:
@@ -143,7 +143,7 @@ class _Failed:
         changed = [operand for operand in operands if operand.changed] or operands
         values = [operand for operand in changed if not operand.symbol.is_of_tensor]
         layouts = [operand for operand in changed if operand.is_layout and not self._follows_sizes(operand)]
-        # Where nothing is known of what was, an expression that reads a value is about the value.
+        # If the old values are unknown, an expression that reads a value is about that value.
         known = all(operand.was is not None for operand in operands)
         for operand in values:
             yield self._of_value(operand, operands)
@@ -162,7 +162,7 @@ class _Failed:
     # --- which operands ---------------------------------------------------------------------------
 
     def _follows_sizes(self, operand: Operand) -> bool:
-        """Whether a stride is that of a dense tensor of its sizes, in one order of dimensions, before and now."""
+        """Whether a stride is that of a dense tensor with these sizes, in one order of dimensions, before and now."""
         if ".stride()" not in operand.symbol.text:
             return False
         now = self._layout(operand.tensor)
@@ -174,7 +174,7 @@ class _Failed:
         return tensor_match.dense_alike(was.size, was.stride, now.size, now.stride) and was.size != now.size
 
     def _sizes(self, changed: Sequence[Operand]) -> list[Moved]:
-        """Return the sizes that changed, among them those that the strides read here follow from."""
+        """Return the sizes that changed, including those that determine the strides read here."""
         found = [operand.moved() for operand in changed if not operand.is_layout and operand.symbol.is_of_tensor]
         for operand in changed:
             if operand.is_layout and self._follows_sizes(operand):
@@ -206,7 +206,7 @@ class _Failed:
         for node in ast.walk(ast.parse(text, mode="eval")):
             if isinstance(node, ast.Subscript):
                 owner = ast.unparse(node.value)
-                # The frame's own locals are not a container of the user's, and the sizes of a tensor are not one.
+                # The frame's locals are not one of the user's containers, and neither are the sizes of a tensor.
                 if owner not in ("L", "G") and not owner.endswith("()") and self._lacks(ast.unparse(node)):
                     return owner
         return None
@@ -250,7 +250,7 @@ class _Failed:
 
     def _base_gone(self, base: Symbol, symbols: Sequence[Symbol]) -> Failure:
         operands = [replace(self._operand(symbol), was=None) for symbol in symbols]
-        # That it raises where there is no base is not news: what is said of it says that there is none.
+        # The failure already says that there is no base; that the guard raises adds nothing.
         return self._failure(
             operands,
             source=self.frame.written(base.text.partition("._base")[0]) + "._base",
@@ -271,7 +271,7 @@ class _Failed:
 
     def _of_value(self, operand: Operand, operands: Sequence[Operand]) -> Failure:
         text = operand.symbol.text
-        # What a bound on a number lets pass is more than the number that it was compiled with.
+        # A bound on a number accepts more than the number that it was compiled with.
         expected = describe.source(self.expression)
         if len(operands) == 1 and _is_comparison(self.expression):
             expected = _constant_in(self.expression) or expected
@@ -291,11 +291,11 @@ class _Failed:
     def _of_layout(self, operand: Operand, operands: Sequence[Operand]) -> Failure:
         stride = ".stride()" in operand.symbol.text
         if _DUCK in self.comment:
-            # A stride or an offset that merely had the value of some size when it was compiled.
+            # A stride or an offset that only happened to equal some size when it was compiled.
             return self._failure(operands, source=_names(operands), part="duck")
         part = "stride" if stride else "storage_offset"
         if stride and operand.was is None and self._is_dense(operand):
-            # It is not known what the strides were; where a size of the tensor fails, they follow from it.
+            # The old strides are unknown; if a size of the tensor fails, they follow from it.
             part = "dense_stride"
         if operand.was is None:
             return self._failure(operands, source=operand.name, part=part)
@@ -303,8 +303,8 @@ class _Failed:
         if stride and was is not None and now is not None and tensor_match.several_differ(was.stride, now.stride):
             name = f"{self.frame.written(operand.tensor)}.stride()"
             return self._failure(operands, source=name, part=part, expected=str(was.stride), actual=str(now.stride))
-        told = {"expected": str(operand.was), "actual": str(operand.now)}
-        return self._failure(operands, source=operand.name, part=part, **told)
+        sides = {"expected": str(operand.was), "actual": str(operand.now)}
+        return self._failure(operands, source=operand.name, part=part, **sides)
 
     def _is_dense(self, operand: Operand) -> bool:
         now = self._layout(operand.tensor)
@@ -362,7 +362,7 @@ def _constant_in(expression: str) -> str | None:
 
 
 def _lower_bound(expression: str) -> int | None:
-    """Return the constant that stands below a size in a comparison such as ``2 <= B <= 15``."""
+    """Return the constant that is the lower bound of a size in a comparison such as ``2 <= B <= 15``."""
     match ast.parse(expression, mode="eval").body:
         case ast.Compare(left=ast.Constant(value=int(bound)), ops=[ast.LtE(), *_]):
             return bound

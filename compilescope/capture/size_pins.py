@@ -1,8 +1,8 @@
 """Finds the lines that pin a size: those that need it as a Python constant, so that no setting makes it dynamic.
 
-A dimension that is dynamic when a frame is compiled is a symbol in torch's shape environment. Where the
-code needs its value (a dict is looked up by it, a text is made of it, it is compared with a constant),
-the symbol is replaced by the number, and the environment keeps the line that asked for that.
+A dimension that is dynamic when a frame is compiled is a symbol in torch's shape environment. If the
+code needs its value (as a dict key, in a string, in a comparison with a constant), the symbol is replaced
+by the number, and the environment keeps the line that needed it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Pin:
 
     Attributes:
         where: the line that needed it as a constant.
-        shared: the other sources of its symbol, which may be what the line read: equal sizes begin as one symbol.
+        shared: the other sources of its symbol; the line may have read one of them: equal sizes begin as one symbol.
     """
 
     where: Location
@@ -34,7 +34,7 @@ class Pin:
 def size_pins(environment: Any, lines: ResumeLines | None = None) -> dict[str, Pin]:  # noqa: ANN401 (a ShapeEnv)
     """Return what pinned each size or number that began as a symbol, by source.
 
-    Call it when a frame has been compiled, with the shape environment of its output graph. The answer is
+    Call it after a frame was compiled, with the shape environment of its output graph. The answer is
     plain data, keyed by the source as Dynamo writes it: ``L['x'].size()[0]``.
     """
     found: dict[str, Pin] = {}

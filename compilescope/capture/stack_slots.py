@@ -1,7 +1,7 @@
-"""Says in the user's words what a resume function was given, and which graph break it continues after.
+"""Says in the user's words what a resume function receives, and which graph break it continues after.
 
-Dynamo hands what stood on the stack at a break to the resume function as ``___stack0``, ``___stack1`` and so on.
-Each of these was put there by an instruction of the function that was broken, whose place in the source is known.
+Dynamo passes the values on the stack at a break to the resume function as ``___stack0``, ``___stack1`` and so on.
+An instruction of the broken function, whose place in the source is known, put each of them there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 60
 _LOADING: Final = ("LOAD_FAST", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_CONST", "LOAD_SMALL_INT")
-# These never break: a resume function that begins behind one goes on where tracing could start afresh.
+# These never break: a resume function that begins after one continues where tracing can start again.
 _HARMLESS: Final = ("LOAD_FAST", "LOAD_CONST", "STORE_FAST", "STORE_DEREF", "POP_", "NOP", "RESUME", "COPY", "SWAP")
 _LEAVING: Final = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
 _ENTERING: Final = ("BEFORE_WITH", "LOAD_SPECIAL")
@@ -33,15 +33,15 @@ def describe(code: CodeType, index: int) -> str | None:
     """Say what stack slot ``index`` of a resume function is: ``the result of `x.sum().item()` on line 9``.
 
     Returns:
-        None where it cannot be known: the function is no resume function, Dynamo has forgotten what it
-        continues, or different ways through the user's function put different values there.
+        None if it is unknown: the function is not a resume function, Dynamo has dropped what it
+        continues, or different paths through the user's function put different values there.
     """
     known = slots(code)
     return known[index] if 0 <= index < len(known) else None
 
 
 def slots(code: CodeType) -> tuple[str | None, ...]:
-    """Say what each stack slot of a resume function is. It reads the user's bytecode: ask once for many guards."""
+    """Say what each stack slot of a resume function is. It reads the user's bytecode: call it once for many guards."""
     resumed = _torch_resumes.resumed(code)
     if resumed is None:
         return ()
@@ -78,14 +78,14 @@ def _source(code: CodeType, instruction: dis.Instruction) -> str | None:
     lines = [linecache.getline(code.co_filename, line) for line in range(where.lineno, where.end_lineno + 1)]
     if not all(lines) or where.col_offset is None or where.end_col_offset is None:
         return None
-    # Columns are counted in bytes. Of a ``with`` statement, which is told as a whole, the first line is enough.
+    # Columns are counted in bytes. For a ``with`` statement, which is one instruction, the first line is enough.
     encoded = [line.encode() for line in lines[: 1 if instruction.opname in _ENTERING else None]]
     before = encoded[0][: where.col_offset].rstrip()
     if len(encoded) == len(lines):
         encoded[-1] = encoded[-1][: where.end_col_offset]
     encoded[0] = encoded[0][where.col_offset :]
     text = shorten(b"".join(encoded).decode(errors="replace"), _LONGEST)
-    # Of a chain of calls that is written over several lines only the last is Python's place for it.
+    # For a chain of calls over several lines, Python only records the last line.
     return f".{text}" if before.endswith(b".") else text or None
 
 
@@ -93,12 +93,12 @@ def _source(code: CodeType, instruction: dis.Instruction) -> str | None:
 
 
 class Resumption(NamedTuple):
-    """What a resume function goes on after.
+    """What a resume function continues after.
 
     Attributes:
-        after: where the broken function stopped. Its text is what stands there, such as ``opt.step()``, and for a
-            branch the line that is gone on at.
-        broken_at: the graph break, as the recording tells of it; it may lie deeper.
+        after: where the broken function stopped. Its text is the code there, such as ``opt.step()``, and for a
+            branch the line where execution continues.
+        broken_at: the graph break, as in the recording; it may be in a callee.
     """
 
     after: Location
@@ -106,13 +106,13 @@ class Resumption(NamedTuple):
 
 
 def resumption(code: CodeType) -> Resumption | None:
-    """Return what a resume function goes on after; None for another function."""
+    """Return what a resume function continues after; None for any other function."""
     original = _torch.resumed_code(code)
     if original is None:
         return None
     resumed = _torch_resumes.resumed(code)
     told, text = (None, None) if resumed is None else _stop(resumed)
-    # Dynamo's own line is wrong where the broken function was a resume function with wrong lines itself.
+    # Dynamo's own line is wrong if the broken function was itself a resume function with wrong lines.
     line = told or code.co_firstlineno
     after = Location(file=path(original.co_filename), line=line, text=text, function=original.co_name)
     return Resumption(after, _deeper(original, code.co_firstlineno) or _whole(original, line))
@@ -121,14 +121,14 @@ def resumption(code: CodeType) -> Resumption | None:
 def resumed_break(code: CodeType) -> Location | None:
     """Return the line of the graph break that a resume function continues after; None for another function.
 
-    The break may lie deeper than the function that was broken: what Dynamo noted of it says where.
+    The break may be in a callee of the broken function: Dynamo's note of it says where.
     """
     found = resumption(code)
     return None if found is None else found.broken_at
 
 
 def _deeper(original: CodeType, line: int) -> Location | None:
-    """Return the line of a break in a function that was called on a line; None where it is that line, or not known."""
+    """Return the line of a break in a function that was called on a line; None if it is that same line, or unknown."""
     noted = {
         user
         for stack in _torch_resumes.breaks_noted()
@@ -149,7 +149,7 @@ def _whole(code: CodeType, line: int) -> Location:
 
 
 def _stop(resumed: Resumed) -> tuple[int | None, str | None]:
-    """Return the line on which a function was broken off, and what stands there; None for what cannot be known."""
+    """Return the line on which a function stopped, and the code there; None for what cannot be known."""
     before, following = _around(resumed)
     if before is None or following is None or before.positions is None or following.positions is None:
         return None, None

@@ -1,10 +1,10 @@
-"""The tap: stands at ``convert_frame._compile``, and tells listeners what each call did.
+"""The tap: watches ``convert_frame._compile``, and tells listeners what each call did.
 
-It stands in the place of ``convert_frame.compile_context``, which is entered around each call: so it is there before
-and after, and no frame of it is on the stack between (``_torch_seams`` says why that matters).
+It replaces ``convert_frame.compile_context``, which is entered around each call: so it runs before and
+after, and none of its frames is on the stack in between (``_torch_seams`` says why that matters).
 
 There is at most one, however many recorders listen: the guards of a frame are examined once. It is
-found again through torch itself, so no global of ours changes, and it goes when its last listener goes.
+found through torch itself, so no global of ours changes, and it is removed with its last listener.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One call of ``_compile``, as facts. Code objects are the only objects of the user's that it holds."""
+    """One call of ``_compile``, as facts. Code objects are the only user objects that it holds."""
 
     code: CodeType
     compile_id: str
@@ -66,21 +66,21 @@ class Attempt:
     error: CompileError | None = None
     graph: str | None = None
     f_globals: dict[str, Any] | None = None
-    """Where the compiled graph stands under the name ``graph``; a module's namespace, which lives anyway."""
+    """The namespace that holds the compiled graph as ``graph``; a module's, which stays alive anyway."""
     breaks: tuple[breaks.BreakEvent, ...] = ()
     inlined: tuple[CodeType, ...] = ()
     left_out: tuple[CodeType, ...] = ()
-    """Functions that a graph break stands in, so that they are called from outside the graph."""
+    """Functions that contain a graph break, so they are called from outside the graph."""
 
 
 class Listener(Protocol):
-    """Who is told of what Dynamo does."""
+    """Receives what Dynamo does."""
 
     def on_attempt(self, attempt: Attempt) -> None:
-        """Hear of one call of ``_compile``."""
+        """Receive one call of ``_compile``."""
 
     def on_decline(self, code: CodeType, reason: str) -> None:
-        """Hear of a frame that Dynamo was asked about and sent on to run eager, without ``_compile``."""
+        """Receive a frame that Dynamo chose to run eagerly, without ``_compile``."""
 
 
 @dataclass(slots=True)
@@ -96,10 +96,10 @@ class _Before:
 
 
 class _Watch:
-    """Stands around one call of ``_compile``: is entered and has returned before it, and is left after it.
+    """Surrounds one call of ``_compile``: it is entered and has returned before it, and is left after it.
 
     It finds what ``_compile`` is called with, and what it returns, among the locals of the function
-    that calls it, so that no frame of ours stands below. It keeps neither, nor that function's frame.
+    that calls it, so none of our frames is below. It keeps neither, nor that function's frame.
     """
 
     def __init__(self, tap: Tap, inner: Any) -> None:  # noqa: ANN401 (torch's context manager)
@@ -127,11 +127,11 @@ class Tap:
         self._listeners: list[Listener] = []
         self._hooks = Hooks(self._on_declined_frame, self._on_refused_frame)
         self._unguarded = UnguardedStance(self._on_refused_frame)
-        # For as long as an entry lives: its guard manager is the key, and is not kept alive by it.
+        # As long as an entry lives: its guard manager is the key, which this does not keep alive.
         self._compiled_for: WeakKeyDictionary[Any, compiled_for.CompiledFor] = WeakKeyDictionary()
 
     def __call__(self, context: object) -> Any:  # noqa: ANN401 (a context manager of torch's)
-        """Return what torch would enter, and around a call of ``_compile`` one of ours about it."""
+        """Return what torch would enter, wrapped in one of ours around a call of ``_compile``."""
         inner = self.original(context)
         if self._listeners and sys._getframe(1).f_code is _torch_seams.CONVERTER:  # noqa: SLF001 (who enters it decides)
             return _Watch(self, inner)
@@ -174,7 +174,7 @@ class Tap:
         if error is not None:
             self._tell(_failed(before, error, traced, alone=_torch.compiles_alone(converter)))
             return
-        self._hooks.tracing.told = id(_torch_seams.handled(converter))
+        self._hooks.tracing.ended = id(_torch_seams.handled(converter))
         self._tell(_finished(before, converter["result"], traced))
         self._note_entry(before.call, converter["result"])
 
@@ -194,7 +194,7 @@ class Tap:
 
     @classmethod
     def join(cls, listener: Listener) -> Tap:
-        """Add a listener to the tap that stands, or to a new one."""
+        """Add a listener to the current tap, or to a new one."""
         with _torch_seams.INSTALL_LOCK:
             current = _torch_seams.get_compile_context()
             if isinstance(current, cls):
@@ -209,9 +209,9 @@ class Tap:
         return tap
 
     def leave(self, listener: Listener) -> None:
-        """Remove a listener; with the last one, put back what was replaced.
+        """Remove a listener; with the last one, restore what was replaced.
 
-        Where somebody has wrapped the tap meanwhile, it stays below and passes calls on untouched.
+        If something else has wrapped the tap in the meantime, it stays and passes calls on unchanged.
         """
         with _torch_seams.INSTALL_LOCK:
             if listener in self._listeners:
@@ -279,7 +279,7 @@ def _outcome(error: BaseException) -> Outcome:
 
 
 def _called_alone(traced: Traced, stacks: Iterable[Sequence[FrameSummary]]) -> tuple[CodeType, ...]:
-    """Return the functions that held a break, or called what did: they were called from outside the graph."""
+    """Return the functions that contain a break, or call one that does: they were called from outside the graph."""
     lines = [frame for stack in stacks for frame in stack[1:]]
     return tuple(code for code in traced.left_out if any(_torch_errors.holds(code, frame) for frame in lines))
 

@@ -1,4 +1,4 @@
-"""Targets: which code objects the user meant to compile, and what became of them."""
+"""Targets: which code objects the user wants to compile, and what happened to them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """One thing that the user meant to compile.
+    """One thing that the user wants to compile.
 
     Attributes:
         label: how reports call it.
-        codes: its code objects, where it was given as an object.
-        pattern: an ``fnmatch`` pattern over qualified names, where it was given as text.
-        owner: what frames of shared wrappers must run for, to count.
-        disabled: whether it is kept from compiling by ``torch.compiler.disable``.
-        heirs: of a class whose code is another's, the names of its own and its subclasses: frames count that ran for
-            one of these.
+        codes: its code objects, if it was given as an object.
+        pattern: an ``fnmatch`` pattern over qualified names, if it was given as text.
+        owner: what a frame of a shared wrapper must run for to count.
+        disabled: whether ``torch.compiler.disable`` keeps it from compiling.
+        heirs: for a class that inherits its code, the names of the class and its subclasses: only frames that ran
+            for one of these count.
     """
 
     label: str
@@ -43,7 +43,7 @@ class Selector:
     heirs: frozenset[str] = frozenset()
 
     def matches(self, code: CodeType, owner: str | None = None) -> bool:
-        """Whether a code object, run for ``owner``, is meant."""
+        """Whether a code object, run for ``owner``, belongs to the target."""
         if any(code is mine for mine in self.codes):
             return True
         if self.owner is not None and owner == self.owner and "<locals>" in code.co_qualname:
@@ -55,7 +55,7 @@ class Selector:
         return any(fnmatch.fnmatchcase(name, form) for name in names for form in (self.pattern, f"*.{self.pattern}"))
 
     def is_for(self, owner: str | None) -> bool:
-        """Whether what a frame ran for is meant: a frame of the parent is not one of a class that has its code."""
+        """Whether what a frame ran for belongs to the target: a parent's frames do not count for its heirs."""
         return not self.heirs or owner in self.heirs
 
 
@@ -107,7 +107,7 @@ def _select_class(cls: type) -> Selector:
         functions = [member for member in vars(cls).values() if inspect.isfunction(member)]
         label = cls.__qualname__
     codes = tuple(code for function in functions for code in _own_layers(function))
-    # A module of torch's own has code that Dynamo traces only behind a wrapper: it counts by its owner.
+    # Dynamo only traces the code of torch's own modules inside a wrapper: it counts by its owner.
     if not any(_torch.target_code(function) for function in functions):
         msg = f"class {cls.__qualname__} cannot be a target: it has no method written in Python."
         raise UsageError(msg)
@@ -140,7 +140,7 @@ def _own_layers(method: object) -> tuple[CodeType, ...]:
 
 @dataclass(slots=True)
 class TargetBook:
-    """Judges each selector by what was attempted."""
+    """Determines the status of each selector from the attempts."""
 
     selectors: tuple[Selector, ...]
     attempts: Sequence[Attempt]
@@ -151,11 +151,11 @@ class TargetBook:
     _declined: tuple[CodeType, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Keep what is walked more than once."""
+        """Store what is iterated more than once."""
         self._declined = tuple(self.declined)
 
     def targets(self) -> tuple[Target, ...]:
-        """Return what became of each selector."""
+        """Return what happened to each selector."""
         return tuple(self._judge(selector) for selector in self.selectors)
 
     def _judge(self, selector: Selector) -> Target:
@@ -174,7 +174,7 @@ class TargetBook:
         )
 
     def _varied(self, own: Sequence[Attempt]) -> bool | None:
-        """Return False where every call of the target had the same sizes; None where that is not known."""
+        """Return False if every call of the target had the same sizes; None if unknown."""
         known = [(a, self.sizes.get(id(a.code))) for a in own]
         same = [sizes is not None and sizes.are_the_same(dynamic=bool(a.dynamic)) for a, sizes in known]
         return False if same and all(same) else None

@@ -1,4 +1,4 @@
-"""``TENSOR_MATCH`` taken apart: one leaf stands for class, keys, dtype, grad, rank, every size and every stride."""
+"""``TENSOR_MATCH`` in parts: one leaf checks class, keys, dtype, grad, rank, every size and every stride."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXT: Final = re.compile(
     r"device=(?P<device>None|-?\d+), requires_grad=(?P<grad>True|False), "
     r"size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]\)"
 )
-# A key that stands for where a tensor lives; the rest say how it behaves.
+# A key that says where a tensor is stored; the others say how it behaves.
 _DEVICE_KEYS: Final = re.compile(r"^(?:Autograd)?(CPU|CUDA|Meta|XPU|MPS|HPU|XLA|MTIA|PrivateUse\d)$")
 _INFERENCE_KEYS: Final = frozenset({"ADInplaceOrView"})
 
@@ -56,19 +56,19 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One property in which a tensor differs: ``part`` names it, ``suffix`` is put behind the tensor's source."""
+    """One property in which a tensor differs: ``part`` names it, ``suffix`` is appended to the tensor's source."""
 
     part: str
     suffix: str
     expected: str
     actual: str
     follows: str | None = None
-    """Suffix of the difference that this one merely follows from."""
+    """Suffix of the difference that this one only follows from."""
 
 
 @lru_cache(maxsize=8192)
 def parse(text: str) -> Expected | None:
-    """Read the text of a ``TENSOR_MATCH`` leaf; None where it has another form."""
+    """Read the text of a ``TENSOR_MATCH`` leaf; None if it has another form."""
     found = _TEXT.search(text)
     if found is None:
         return None
@@ -84,7 +84,7 @@ def parse(text: str) -> Expected | None:
 
 
 def _keys_in(text: str) -> frozenset[str]:
-    """Read ``DispatchKeySet(CPU, AutogradCPU)``, leaving out the keys that stand on one side only and mean nothing."""
+    """Read ``DispatchKeySet(CPU, AutogradCPU)``, without the keys that are only on one side and mean nothing."""
     names = (part.strip() for part in text.partition("(")[2].rpartition(")")[0].split(","))
     return frozenset(name for name in names if name and name != "BackendSelect" and not name.startswith("Autocast"))
 
@@ -94,9 +94,9 @@ def _dims(text: str) -> Dims:
 
 
 def differences(expected: Expected, actual: torch.Tensor, was: Layout | None = None) -> list[Difference]:
-    """Return every checked property in which ``actual`` differs; empty where none does.
+    """Return every checked property in which ``actual`` differs; empty if none does.
 
-    ``was`` is the layout of the tensor that the entry was compiled for, where it is known.
+    ``was`` is the layout of the tensor that the entry was compiled for, if known.
     """
     found = [*_class(expected, actual), *_keys(expected, actual), *_flags(expected, actual)]
     if len(expected.size) != actual.dim():
@@ -145,7 +145,7 @@ def _is_inference(changed: frozenset[str]) -> bool:
 
 
 def _is_mode_alone(lost: frozenset[str], gained: frozenset[str], actual: torch.Tensor) -> bool:
-    """Whether the keys would agree, had inference mode alone been otherwise.
+    """Whether the keys would agree if only inference mode were different.
 
     The mode masks the autograd keys of every tensor, and without it every tensor shows ADInplaceOrView.
     """
@@ -181,7 +181,7 @@ def _strides(
         return
     part, cause = ("stride", None)
     if follows:
-        # The sizes themselves may be free here, and the failing guard on them that of another tensor.
+        # The sizes themselves may be dynamic here, and the failing guard on them may be another tensor's.
         part, cause = ("stride", sizes[0].suffix) if sizes else ("size_stride", None)
     if len(wrong) == 1:
         index = wrong[0]
@@ -196,10 +196,10 @@ def _dims_text(dims: Sequence[int | None]) -> str:
 
 
 def _follow(expected: Expected, actual: torch.Tensor, wrong: Sequence[int], was: Layout | None) -> bool:
-    """Whether the differing strides are what a dense tensor of each side's sizes has, in one order of dimensions.
+    """Whether the strides that differ are those of dense tensors with each side's sizes, in one order of dimensions.
 
-    ``size[1] 1 -> 7, stride[0] 32 -> 224`` is one change. Where it is not known what the tensor was, its guard says
-    as much of its sizes and strides as it checks.
+    ``size[1] 1 -> 7, stride[0] 32 -> 224`` is one change. If the old tensor is unknown, its guard shows
+    the sizes and strides that it checks.
     """
     if was is not None:
         now = tuple(actual.shape)
@@ -219,7 +219,7 @@ def _follow(expected: Expected, actual: torch.Tensor, wrong: Sequence[int], was:
 
 
 def dense_strides(size: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a dense tensor of that size whose dimensions lie in memory in that order, outermost first.
+    """Return the strides of a dense tensor of that size whose dimensions are in memory in that order, outermost first.
 
     As torch does, a dimension of size 0 counts as one of size 1.
     """
@@ -269,7 +269,7 @@ def moved_sizes(name: str, was: Sequence[int], now: Sequence[int]) -> tuple[Move
 
 
 def quiet() -> AbstractContextManager[object]:
-    """Keep a subclass or a mode of the user's from seeing that a tensor is looked at."""
+    """Hide reads of a tensor from the user's subclasses and modes."""
     return _torch.no_torch_function()
 
 
@@ -280,7 +280,7 @@ _FORMATS: Final[Mapping[str, Callable[[int], tuple[int, ...]]]] = {
 
 
 def _memory_formats(expected: Expected, actual: torch.Tensor) -> tuple[str, str] | None:
-    """Return the two sides' memory formats where each has one of its own, or None."""
+    """Return the two sides' memory formats if each has one of its own, or None."""
     if actual.dim() not in (4, 5):
         return None
     shape = tuple(have if want is None else want for want, have in zip(expected.size, actual.shape, strict=True))

@@ -1,9 +1,9 @@
-"""Asks torch's own evaluator about parts of an entry: which nodes of its guard tree refuse a frame.
+"""Uses torch's own evaluator on parts of an entry: which nodes of its guard tree refuse a frame.
 
 ``RootGuardManager.clone_manager`` copies the part of a tree that a filter keeps, and ``check`` of the copy says
 whether *that part* accepts the frame. A node refuses by itself if the copy of the path to it is refused and the copy
-of the path to its parent is accepted. So nothing is claimed of a node that torch accepts, and once the copy without
-the claimed nodes is accepted, nothing was missed.
+of the path to its parent is accepted. So no node that torch accepts is reported, and once the copy without
+the reported nodes is accepted, nothing was missed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Judge:
-    """Torch's evaluator, asked about one entry and one frame.
+    """Torch's evaluator for one entry and one frame.
 
     Attributes:
         root: the root of the entry's guard tree.
         f_locals: the frame's locals.
-        shapes_refuse: whether the symbolic shape guards refuse the frame. Every copy holds them, and asks them last.
+        shapes_refuse: whether the symbolic shape guards refuse the frame. Every copy holds them, and checks them last.
     """
 
     root: Node
@@ -34,14 +34,14 @@ class Judge:
     _raised: list[str] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Ask the shape guards."""
+        """Check the shape guards."""
         leaves = self.root.manager.get_epilogue_lambda_guards()
         self.shapes_refuse = any(not leaf(self.f_locals) for leaf in leaves)
         self._shape_texts = [leaf.verbose_code_parts() for leaf in leaves] if self.shapes_refuse else []
         self._raised = self._raised_text() if self.shapes_refuse and self.can_ask else None
 
     def _raised_text(self) -> list[str] | None:
-        """Return what torch says where a shape guard raises: the exception's text alone. None where none does."""
+        """Return what torch says if a shape guard raises: only the exception's text. None if none raises."""
         copy = self._copy(lambda _: False)
         said = copy.check_verbose(self.f_locals)
         in_shapes = not said.result and said.num_guards_executed > len(copy.get_leaf_guards())
@@ -54,7 +54,7 @@ class Judge:
         return hasattr(self.root.manager, "clone_manager")
 
     def accepts_root(self) -> bool:
-        """Whether the guards at the root itself, on what surrounds every call, accept the frame."""
+        """Whether the guards at the root itself, on ambient state, accept the frame."""
         return self._accepts(lambda _: False)
 
     def accepts_alone(self, node: Node) -> bool:
@@ -67,7 +67,7 @@ class Judge:
         return self._accepts(wanted.__contains__)
 
     def accepts_below(self, node: Node, without: Iterable[Node] = ()) -> bool:
-        """Whether a node and all below it, but for ``without`` and what lies below these, accept the frame."""
+        """Whether a node and all below it, except ``without`` and everything below these, accept the frame."""
         if node.parent is None:
             left_out = {id(other.manager) for other in without}
         else:
@@ -83,14 +83,14 @@ class Judge:
         return list(self._copy(wanted.__contains__).check_verbose(self.f_locals).verbose_code_parts)
 
     def words_without(self, nodes: Iterable[Node]) -> list[str]:
-        """Return Dynamo's own words for what refuses the frame beside these nodes."""
+        """Return Dynamo's own words for what refuses the frame besides these nodes."""
         left_out = {id(node.manager) for node in nodes}
         copy = self._copy(lambda identity: identity not in left_out)
         return list(copy.check_verbose(self.f_locals).verbose_code_parts)
 
     def _copy(self, keep: Callable[[int], bool]) -> Any:  # noqa: ANN401 (a C object)
         # By identity: torch hands out one Python object for a node as long as that lives, and two nodes may have one
-        # source. The filter is asked about the root too; without it there is nothing to ask.
+        # source. The filter is asked about the root too; without it there is nothing to check.
         root = self.root.manager
         return root.clone_manager(lambda manager: manager is root or keep(id(manager)))
 
@@ -100,7 +100,7 @@ class Judge:
             return True
         if not self.shapes_refuse:
             return False
-        # The tree is asked first: where the shape guards are what refuses, all of the tree accepted.
+        # The tree is checked first: if the shape guards refuse, the whole tree accepted.
         said = copy.check_verbose(self.f_locals)
         if said.result or said.verbose_code_parts in self._shape_texts:
             return True
@@ -110,7 +110,7 @@ class Judge:
 def refusing_nodes(judge: Judge) -> list[Node]:
     """Return the nodes that refuse the frame by themselves, none below another. The root's own guards must accept.
 
-    Descends only where torch refuses. A relation between several values is at none of them alone: it is left out.
+    Descends only where torch refuses. A relation between several values is at no single one of them: it is left out.
     """
     found: list[Node] = []
     _settle(judge, judge.root, found)

@@ -1,8 +1,8 @@
 """Reads bytecode: which instruction put each value on a function's stack, at one of its instructions.
 
-Python's compiler gives each instruction one depth of the stack, whichever way led there, so the stack can be followed
-without running anything. Where two ways lead to one place, a value that they put there by different instructions is not
-known. Values on the stack of an exception's handler are not followed.
+Python's compiler gives each instruction one stack depth, whichever path leads there, so the stack can be followed
+without running anything. If two paths lead to one place, a value that different instructions put there is unknown.
+Values on the stack of an exception's handler are not followed.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _LEAVING: Final = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "R
 
 
 def at(code: CodeType, offset: int) -> Stack | None:
-    """Return the instruction behind each value on the stack before the instruction at ``offset``, bottom first.
+    """Return the instruction that produced each value on the stack before the instruction at ``offset``, bottom first.
 
-    None stands for a value that is not known; the whole is None where no way leads there but an exception.
+    None stands for an unknown value; the result is None if only an exception leads there.
     """
     instructions = list(dis.get_instructions(code))
     index_at = {instruction.offset: index for index, instruction in enumerate(instructions)}
@@ -95,7 +95,7 @@ def _after(instruction: dis.Instruction, stack: Stack, *, jump: bool) -> Stack:
 
 
 def _given(name: str, effect: int) -> int:
-    """Return how many values on top of the stack are an instruction's own."""
+    """Return how many values on top of the stack an instruction pushed itself."""
     if name == "LOAD_SUPER_ATTR":
         return effect + _SUPER_TAKES
     if name in _SPREADING:

@@ -1,9 +1,9 @@
-"""Says what code does with a Python value that Dynamo guards: branches on it, needs it itself, or calculates with it.
+"""Says what code does with a guarded Python value: branches on it, needs it as a constant, or calculates with it.
 
-That decides what helps. A number that is only calculated with can be a tensor or dynamic; one that is branched on
-gives each side of the branch a graph, and as a tensor it breaks the graph; one that is the length of a loop or part
-of a text is a constant of the graph whatever is set. It is read from the function's own source. Where that is not
-at hand, or where the value goes on into another function, nothing is said.
+That decides what helps. A number used only in arithmetic can be a tensor or dynamic; a number in a branch gives
+each side of the branch a graph, and as a tensor it breaks the graph; the length of a loop or part of a string is a
+constant of the graph whatever the settings. The function's own source shows this. If the source is unavailable, or
+if the value is passed on to another function, nothing is reported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def use_of(source: str, file: str, line: int) -> Use | None:
         line: a line of the function that reads the value.
 
     Returns:
-        The use that asks most of the value; None where it is not found, or where it also goes elsewhere.
+        The most demanding use of the value; None if it is not found, or if it also goes elsewhere.
     """
     function = _function_at(file, line)
     if function is None:
@@ -81,7 +81,7 @@ class _Uses:
                     yield from self._use(node, _STEPS)
 
     def _use(self, node: ast.expr, steps: int) -> Iterator[Use | None]:
-        """Follow a value upwards, through what keeps it a Python number, to the statement that decides."""
+        """Follow a value up, through everything that keeps it a Python number, to the statement that decides."""
         child: ast.AST = node
         calculated = False
         if self._is_of_an_error(node):
@@ -92,7 +92,7 @@ class _Uses:
                 return
             match parent:
                 case ast.BinOp() | ast.Compare():
-                    # Compared or calculated with anything but a constant, it may be a tensor by now.
+                    # Compared or combined with anything but a constant, it may be a tensor by now.
                     calculated = calculated or not _is_constant(parent, child)
                 case ast.UnaryOp() | ast.IfExp():
                     pass
@@ -112,7 +112,7 @@ class _Uses:
         yield "arithmetic" if calculated else None
 
     def _is_of_an_error(self, node: ast.AST) -> bool:
-        """Whether a value is only part of what is raised, which a call that goes well never reads."""
+        """Whether a value is only part of what is raised, which a successful call never reads."""
         parent = self._parents.get(node)
         while parent is not None and not isinstance(parent, ast.stmt):
             parent = self._parents.get(parent)
@@ -148,7 +148,7 @@ def _use_in(parent: ast.AST, child: ast.AST) -> Use | None:
 
 
 def _is_looked_up(test: ast.Compare, child: ast.AST) -> bool:
-    """Whether a value is asked to be in a container that is not written out there."""
+    """Whether a value is tested for membership in a container that is not a literal there."""
     contained = any(isinstance(op, ast.In | ast.NotIn) for op in test.ops)
     return contained and test.left is child and not _is_literal(test.comparators[0])
 
@@ -178,7 +178,7 @@ def _parsed(source: str) -> ast.expr | None:
 
 
 def _is(node: ast.expr, wanted: ast.expr) -> bool:
-    """Whether a node reads the wanted value. Its holder goes by another name where the function was called inline."""
+    """Whether a node reads the wanted value. Its holder has another name if the function was inlined."""
     match wanted, node:
         case ast.Name(id=name), ast.Name(id=found):
             return name == found and isinstance(node.ctx, ast.Load)

@@ -255,8 +255,8 @@ def test_number_that_the_code_needs_is_told_with_the_line_that_needs_it() -> Non
     number = cause("python_int", "n", part=None, use="constant", expected_type="int", actual_type="int")
     at = replace(number, pinned_by=Location(file="model.py", line=12, text="if n == 3:"))
     assert (name(number), name(at)) == ("constant_expected", "constant_expected")
-    assert "needs n itself (a loop" in advise(number, facts())
-    assert "needs n itself at model.py:12 (a loop" in advise(at, facts())
+    assert "needs n as a constant (a loop" in advise(number, facts())
+    assert "needs n as a constant at model.py:12 (a loop" in advise(at, facts())
 
 
 def test_value_of_a_closure_that_is_no_number_is_a_constant() -> None:
@@ -288,7 +288,7 @@ def test_shared_code_is_told_where_several_classes_run_it() -> None:
     assert "isolate_recompiles=True" in advise(failure, facts(owners=("ReLU", "GELU")))
     assert name(failure, owners=("ReLU",)) == "module_type"
     before = advise(failure, facts(owners=("ReLU", "GELU", "Tanh", "SiLU"), torch=(2, 11)))
-    assert before.startswith("one function stands for ReLU, GELU, Tanh and others")
+    assert before.startswith("ReLU, GELU, Tanh and others run through one function")
     assert "isolate_recompiles" not in before
 
 

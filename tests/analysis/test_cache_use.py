@@ -59,7 +59,7 @@ def test_limit_that_was_hit_is_not_said_to_be_near() -> None:
 
 def test_modules_that_share_one_code_object_are_named_with_the_cure() -> None:
     (shared,) = [alarm for alarm in alarms(filled(5, owners=("UNet", "ControlNet"))) if alarm.name == "shared_limit"]
-    assert shared.text.startswith("UNet, ControlNet share one code object and its limit of 8 entries, 5 used")
+    assert shared.text.startswith("UNet, ControlNet share one code object and its limit of 8 entries, 5 of them used")
     assert "isolate_recompiles=True" in shared.text
 
 

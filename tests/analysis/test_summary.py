@@ -99,13 +99,14 @@ def test_how_the_workload_ended_is_said(run: Run, name: str, *, wrong: bool) -> 
 def test_nothing_compiled_gives_the_first_error() -> None:
     error = CompileError(kind="unsupported", type="Unsupported", message="a generator")
     (alarm,) = alarms(recording(attempt("empty"), attempt("skipped", error=error)))
-    assert alarm.text == "NOTHING WAS COMPILED: 1 attempt, none made a graph. First error: Unsupported: a generator"
+    assert alarm.text == "NOTHING WAS COMPILED: 1 attempt, none produced a graph. First error: Unsupported: a generator"
     assert names(recording(attempt("empty"))) == ["nothing_compiled"]
     (silent,) = alarms(recording(attempt("skipped")))
-    assert silent.text.startswith("NOTHING WAS COMPILED: 1 attempt, none made a graph")
+    assert silent.text.startswith("NOTHING WAS COMPILED: 1 attempt, none produced a graph")
     assert "First error" not in silent.text
     assert (
-        verdict(recording()) == "nothing was compiled, so nothing is known of recompiles, graph breaks and eager calls"
+        verdict(recording())
+        == "nothing was compiled, so nothing is known about recompiles, graph breaks and eager calls"
     )
     assert verdict(recording(attempt("skipped"))) == "nothing was compiled, 1 attempt skipped"
 
@@ -134,7 +135,7 @@ def test_targets_that_say_nothing_are_named() -> None:
     assert [alarm.text for alarm in alarms(recording(attempt(), targets=targets))] == [
         "1 target was never reached, so any claim about it is vacuous: never_reached.",
         "1 target was skipped by Dynamo and ran eagerly: skipped.",
-        "1 target was compiled before the recording began, unseen: cached.",
+        "1 target was compiled before the recording began, so not recorded: cached.",
     ]
     two = tuple(replace(targets[2], selector=name) for name in ("f", "g"))
     (missed,) = alarms(recording(attempt(), targets=two))
@@ -162,9 +163,9 @@ def test_points_that_raised_are_counted_among_all() -> None:
 def test_what_was_not_looked_at_is_not_called_clean() -> None:
     blind = recording(attempt(), attempt(recompile=Recompile(entries=())), counts_runs=False)
     assert names(blind) == ["unexplained", "runs_not_counted"]
-    assert "1 recompile (not checked whether shape-driven for 1)" in verdict(blind)
+    assert "1 recompile (unknown whether shape-driven for 1)" in verdict(blind)
     assert "no eager fallback" not in validation(blind)
-    assert "eager calls were not looked at" in validation(blind)
+    assert "eager calls were not checked" in validation(blind)
 
 
 def test_shape_driven_shares_are_words_where_they_can_be() -> None:
@@ -176,7 +177,7 @@ def test_shape_driven_shares_are_words_where_they_can_be() -> None:
     assert "1 recompile (shape-driven)" in with_shape([True])
     assert "1 recompile (not shape-driven)" in with_shape([False])
     assert "2 recompiles (1 shape-driven)" in with_shape([True, False])
-    assert "2 recompiles (1 shape-driven; not checked whether shape-driven for 1)" in with_shape([True, None])
+    assert "2 recompiles (1 shape-driven; unknown whether shape-driven for 1)" in with_shape([True, None])
 
 
 def test_a_shared_wrapper_goes_by_the_class_it_ran_for() -> None:
