@@ -181,12 +181,12 @@ def _fallbacks(page: Page, recording: Recording) -> None:
     page.add("### Eager fallbacks")
     rows = (
         (
-            code(names.get(one.code, one.code)),
-            code(one.kind),
-            "not counted" if one.calls is None else str(one.calls),
-            prose(gist(one.detail), width=160),
+            code(names.get(fallback.code, fallback.code)),
+            code(fallback.kind),
+            "not counted" if fallback.calls is None else str(fallback.calls),
+            prose(gist(fallback.detail), width=160),
         )
-        for one in recording.fallbacks
+        for fallback in recording.fallbacks
     )
     page.table(("Code object", "Kind", "Calls:", "Detail"), rows, noun="eager fallback", share=6_000)
 
