@@ -90,9 +90,9 @@ def main() -> None:
     compilescope check model.py --no-shape-recompile --max-graph-breaks 0
     compilescope explain view_base        what a kind of cause, or a rule such as CS203, means
 
-    Settings: the command line, then COMPILESCOPE_* in the environment, then [tool.compilescope] in
-    pyproject.toml (targets, order, seed, format, count-runs, parity, baseline, strict, lanes, and the
-    table budget). NO_COLOR turns colours off.
+    Settings come from the command line, else from COMPILESCOPE_* in the environment, else from
+    [tool.compilescope] in pyproject.toml (targets, order, seed, format, count-runs, parity,
+    baseline, strict, lanes, and the table budget). NO_COLOR turns colours off.
     """  # noqa: D301 (\b is click's mark for a paragraph that is not to be filled)
 
 

@@ -170,46 +170,46 @@ def _renumbered(compilations: Iterable[Compilation], numbers: Counter[str]) -> I
     current: dict[str, str] = {}
     awaited: set[str] = set()
 
-    def named_anew(identity: str) -> str:
+    def next_name(identity: str) -> str:
         bare = identity.partition("#")[0]
         numbers[bare] += 1
         current[identity] = bare if numbers[bare] == 1 else f"{bare}#{numbers[bare]}"
         return current[identity]
 
-    def spoken_of(identity: str) -> str:
+    def renamed(identity: str) -> str:
         if identity in current:
             return current[identity]
         # Compiled later, or before the recording began; in that case no other recording may reuse its name.
         awaited.add(identity)
-        return named_anew(identity)
+        return next_name(identity)
 
-    for one in compilations:
-        why = one.recompile
+    for compilation in compilations:
+        why = compilation.recompile
         if why is not None:
             why = msgspec.structs.replace(
                 why,
-                entries=tuple(msgspec.structs.replace(miss, id=spoken_of(miss.id)) for miss in why.entries),
-                closest=None if why.closest is None else spoken_of(why.closest),
-                alternatives=tuple(spoken_of(entry) for entry in why.alternatives),
+                entries=tuple(msgspec.structs.replace(miss, id=renamed(miss.id)) for miss in why.entries),
+                closest=None if why.closest is None else renamed(why.closest),
+                alternatives=tuple(renamed(entry) for entry in why.alternatives),
             )
-        name = current[one.id] if one.id in awaited else named_anew(one.id)
-        awaited.discard(one.id)
-        yield msgspec.structs.replace(one, id=name, recompile=why)
+        name = current[compilation.id] if compilation.id in awaited else next_name(compilation.id)
+        awaited.discard(compilation.id)
+        yield msgspec.structs.replace(compilation, id=name, recompile=why)
 
 
 def merge_breaks(breaks: Iterable[GraphBreak]) -> tuple[GraphBreak, ...]:
     """Join breaks of one site, adding up their events; a site skips its frame if any of its events did."""
     sites: dict[tuple[str, int, str], GraphBreak] = {}
-    for one in breaks:
-        key = (one.file, one.line, one.kind)
+    for graph_break in breaks:
+        key = (graph_break.file, graph_break.line, graph_break.kind)
         known = sites.get(key)
         sites[key] = (
-            one
+            graph_break
             if known is None
             else msgspec.structs.replace(
                 known,
-                events=known.events + one.events,
-                skips_frame=known.skips_frame or one.skips_frame,
+                events=known.events + graph_break.events,
+                skips_frame=known.skips_frame or graph_break.skips_frame,
             )
         )
     return tuple(sites.values())

@@ -20,39 +20,46 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 # Each option has the name of its field in Budget.
 _OPTIONS: Final = (
-    click.option("--max-compiles", type=int, metavar="N", help="Compilations of each target."),
-    click.option("--max-recompiles", type=int, metavar="N", help="Recompiles of each target."),
+    click.option("--max-compiles", type=int, metavar="N", help="At most N compilations of each target."),
+    click.option("--max-recompiles", type=int, metavar="N", help="At most N recompiles of each target."),
     click.option(
         "--max-recompiles-of",
         "max_recompiles_by_kind",
         multiple=True,
         metavar="KIND=N",
-        help="Recompiles of each target for one kind of cause, which then count only here.",
+        help="At most N recompiles of each target for one kind of cause, which then count only here.",
     ),
     click.option(
         "--no-shape-recompile/--shape-recompile",
         default=None,
         help="Forbid recompiles that general shapes would have avoided.",
     ),
-    click.option("--max-graph-breaks", type=int, metavar="N", help="Graph-break sites."),
-    click.option("--max-own-graph-breaks", type=int, metavar="N", help="Graph-break sites in the paths of --own."),
+    click.option("--max-graph-breaks", type=int, metavar="N", help="At most N graph-break sites."),
+    click.option(
+        "--max-own-graph-breaks", type=int, metavar="N", help="At most N graph-break sites in the paths of --own."
+    ),
     click.option("--own", multiple=True, metavar="PATH", help="A folder, file or pattern of the project's own code."),
     click.option(
         "--allow-fallback",
         "allow_fallbacks",
         multiple=True,
         metavar="KIND|CODE",
-        help="A kind of eager fallback, or the name of code that may run eagerly; '*' allows all.",
+        help="A kind of eager fallback, or the name of a code object that may run eagerly; '*' allows all.",
     ),
     click.option(
-        "--allow-uncompiled", multiple=True, metavar="PATTERN", help="Targets that need not be compiled themselves."
+        "--allow-uncompiled", multiple=True, metavar="PATTERN", help="A target that need not be compiled itself."
     ),
     click.option("--allow-unknown/--no-allow-unknown", default=None, help="Allow recompiles of unknown cause."),
-    click.option("--min-operators", type=int, metavar="N", help="Operators that the graphs must contain."),
-    click.option("--max-guards", type=int, metavar="N", help="Guards of one compilation."),
-    click.option("--max-seconds", "max_compile_seconds", type=float, metavar="S", help="Time of all compilations."),
+    click.option("--min-operators", type=int, metavar="N", help="At least N operators in the graphs."),
+    click.option("--max-guards", type=int, metavar="N", help="At most N guards in one compilation."),
     click.option(
-        "--max-relative-l2", type=float, metavar="X", help="Relative L2 difference from eager; needs --parity."
+        "--max-seconds", "max_compile_seconds", type=float, metavar="S", help="At most S seconds for all compilations."
+    ),
+    click.option(
+        "--max-relative-l2",
+        type=float,
+        metavar="X",
+        help="At most X relative L2 difference from eager; needs --parity.",
     ),
 )
 

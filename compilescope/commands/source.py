@@ -44,7 +44,7 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 ABOUT_SOURCE: Final = """SOURCE is one of
 
 \b
-  model.py:Net         a model: a class of nn.Module, a module, or a function that builds one,
+  model.py:Net         a model: an nn.Module class, a module, or a function that builds one,
                        also diffusers:FluxTransformer2DModel; see --input, --compile, --sweep
   script.py            run as __main__; its own arguments follow after --
   -m package.module    the same, as python -m does

@@ -58,7 +58,7 @@ def vacuous_findings(scope: Scope, budget: Budget) -> Iterator[Finding]:
     if not scope.recording.compiled:
         attempts = [compilation for compilation in scope.recording.compilations if compilation.outcome != "empty"]
         error = next((compilation.error for compilation in attempts if compilation.error is not None), None)
-        tried = f"{count(len(attempts), 'attempt')} made no graph" if attempts else "no frame was seen"
+        tried = f"{count(len(attempts), 'attempt')} made no graph" if attempts else "Dynamo saw no frame"
         why = f" First error: {error.type}: {gist(error.message)}" if error else ""
         yield finding(rules.NOTHING_COMPILED, f"Nothing was compiled: {tried}.{why}")
     else:

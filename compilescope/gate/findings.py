@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from compilescope.record import CodeObject, Location
 
 _RESUMED: Final = re.compile(r"torch_dynamo_resume_in_(.+?)_at_\d+")
-"""Dynamo's name of a resume function; it holds the line after which it goes on."""
+"""Dynamo's name of a resume function; it contains the line after which it resumes."""
 
 
 def finding(  # noqa: PLR0913 (what a finding is made of; all but two by keyword)

@@ -55,20 +55,20 @@ class Audit:
     @property
     def unselected(self) -> tuple[str, ...]:
         """The tests that no lane selects."""
-        selected = frozenset().union(*(one.selected for one in self.lanes))
+        selected = frozenset().union(*(selection.selected for selection in self.lanes))
         return tuple(test for test in self.collected if test not in selected)
 
     @property
     def skipped(self) -> Mapping[str, str]:
         """The selected tests that every selecting lane skips on this machine, each with the reason."""
-        run = frozenset[str]().union(*(one.selected - one.skipped.keys() for one in self.lanes))
-        skipped = {test: why for one in self.lanes for test, why in one.skipped.items()}
+        run = frozenset[str]().union(*(selection.selected - selection.skipped.keys() for selection in self.lanes))
+        skipped = {test: why for selection in self.lanes for test, why in selection.skipped.items()}
         return {test: skipped[test] for test in self.collected if test in skipped and test not in run}
 
     @property
     def empty(self) -> tuple[Lane, ...]:
         """The lanes that select no tests: probably a misspelt mark."""
-        return tuple(one.lane for one in self.lanes if not one.selected)
+        return tuple(selection.lane for selection in self.lanes if not selection.selected)
 
 
 def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path, unread: Sequence[Unread] = ()) -> Audit:
@@ -89,20 +89,20 @@ def audit(lanes: Sequence[Lane], arguments: Sequence[str], folder: Path, unread:
         raise UsageError(msg)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         answers = list(pool.map(lambda lane: _ask(lane, folder), lanes))
-    answered = [one for one in answers if isinstance(one, Told)]
+    answered = [answer for answer in answers if isinstance(answer, Told)]
     # Without arguments, "all tests" includes those that a lane collects outside pytest's usual folders.
     known = [everything] if arguments else [everything, *answered]
-    seen = {test.partition("::")[0] for one in (everything, *answered) for test in one.collected}
-    skipping = {file: why for one in known for file, why in one.skipping.items() if file not in seen}
-    ignored = dict.fromkeys(file for one in known for file in one.ignored if file not in seen | skipping.keys())
+    seen = {test.partition("::")[0] for answer in (everything, *answered) for test in answer.collected}
+    skipping = {file: why for answer in known for file, why in answer.skipping.items() if file not in seen}
+    ignored = dict.fromkeys(file for answer in known for file in answer.ignored if file not in seen | skipping.keys())
     return Audit(
-        collected={test: marks for one in known for test, marks in one.collected.items()},
+        collected={test: marks for answer in known for test, marks in answer.collected.items()},
         lanes=[
-            Selection(lane, one.selected, one.skipped)
-            for lane, one in zip(lanes, answers, strict=True)
-            if isinstance(one, Told)
+            Selection(lane, answer.selected, answer.skipped)
+            for lane, answer in zip(lanes, answers, strict=True)
+            if isinstance(answer, Told)
         ],
-        unread=[*unread, *(one for one in answers if isinstance(one, Unread))],
+        unread=[*unread, *(answer for answer in answers if isinstance(answer, Unread))],
         ignored=tuple(ignored),
         skipping=skipping,
     )

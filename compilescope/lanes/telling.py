@@ -23,8 +23,9 @@ def lines(result: Audit, *, verbose: bool) -> Iterator[str]:
         result: of the audit.
         verbose: whether every test is listed, and every case of its parameters.
     """
-    for one in result.lanes:
-        yield f"lane {plain(one.lane.title)} {_selects(result, one) if one.selected else 'SELECTS NO TEST'}"
+    for selection in result.lanes:
+        selects = _selects(result, selection) if selection.selected else "SELECTS NO TEST"
+        yield f"lane {plain(selection.lane.title)} {selects}"
     for unread in result.unread:
         yield f"lane {plain(unread.title)} COULD NOT BE READ: {_indented(unread.why)}"
     marks = {test: _marks(result.collected[test]) for test in result.unselected}
@@ -51,9 +52,9 @@ def _indented(text: str) -> str:
     return "\n    ".join(plain(line) for line in text.splitlines())
 
 
-def _selects(result: Audit, one: Selection) -> str:
-    selected = f"selects {len(one.selected & result.collected.keys())} of {count(len(result.collected), 'test')}"
-    skipped = len(one.skipped.keys() & result.collected.keys())
+def _selects(result: Audit, selection: Selection) -> str:
+    selected = f"selects {len(selection.selected & result.collected.keys())} of {count(len(result.collected), 'test')}"
+    skipped = len(selection.skipped.keys() & result.collected.keys())
     return f"{selected}, skips {skipped} of them here" if skipped else selected
 
 

@@ -57,7 +57,11 @@ class Ending:
 
     def _running(self) -> threading.Thread | None:
         me = threading.current_thread()
-        alive = (one for one in threading.enumerate() if one is not me and not one.daemon and one not in self.before)
+        alive = (
+            thread
+            for thread in threading.enumerate()
+            if thread is not me and not thread.daemon and thread not in self.before
+        )
         return next(alive, None)
 
 
@@ -77,7 +81,7 @@ def ending_seen() -> Iterator[Ending]:
         return function
 
     def dropped(function: Callable[..., object]) -> None:
-        ending.handlers[:] = [one for one in ending.handlers if one[0] != function]
+        ending.handlers[:] = [handler for handler in ending.handlers if handler[0] != function]
         unregister(function)
 
     atexit.register, atexit.unregister = kept, dropped  # type: ignore[assignment]

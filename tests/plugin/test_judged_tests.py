@@ -64,7 +64,7 @@ def run(suite: pytest.Pytester, *arguments: str) -> str:
 @pytest.mark.parametrize("arguments", [(), (".",), ("-k", "test"), ("--deselect", "none.py"), ("-v", "-x")])
 def test_entry_that_no_test_was_found_with_is_told_of(suite: pytest.Pytester, arguments: tuple[str, ...]) -> None:
     result = suite.runpytest_inprocess("-p", "no:randomly", BASELINE, *arguments)
-    result.stdout.fnmatch_lines(["b.json accepts more than any test was found with.*", TOLD])
+    result.stdout.fnmatch_lines(["b.json accepts more findings than any test had.*", TOLD])
     result.stdout.no_fnmatch_line("*CS301 other*")
     assert result.ret == pytest.ExitCode.OK
     assert STALE in read(suite.path / "b.json").accepted("2.13")

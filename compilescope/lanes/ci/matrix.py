@@ -30,12 +30,12 @@ def without(found: Sequence[Combination], excluded: Sequence[Combination]) -> li
         found: combinations.
         excluded: parts of combinations.
     """
-    return [one for one in found if not any(agrees(one, gone) for gone in excluded)]
+    return [combination for combination in found if not any(agrees(combination, gone) for gone in excluded)]
 
 
-def agrees(one: Combination, part: Mapping[str, object]) -> bool:
+def agrees(combination: Combination, part: Mapping[str, object]) -> bool:
     """Whether a combination has every value of a part."""
-    return all(name in one and text(one[name]) == text(value) for name, value in part.items())
+    return all(name in combination and text(combination[name]) == text(value) for name, value in part.items())
 
 
 def including(
@@ -51,13 +51,13 @@ def including(
         axes: of the matrix.
         added: the entries.
     """
-    result = [dict(one) for one in found]
+    result = [dict(combination) for combination in found]
     own: list[Combination] = []
     for entry in added:
         on_axes = {name: value for name, value in entry.items() if name in axes}
-        fitting = [one for one in result if agrees(one, on_axes)]
-        for one in fitting:
-            one.update(entry)
+        fitting = [combination for combination in result if agrees(combination, on_axes)]
+        for combination in fitting:
+            combination.update(entry)
         if not fitting:
             own.append(dict(entry))
     return [*result, *own]

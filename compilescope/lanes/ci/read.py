@@ -32,17 +32,17 @@ def read(files: Sequence[str], root: Path) -> tuple[list[Lane], list[Unread]]:
         if not found:
             msg = f"No command in {file} runs tests by pytest."
             raise UsageError(msg)
-        lanes.extend(one for one in found if isinstance(one, Lane))
-        unread.extend(one for one in found if isinstance(one, Unread))
+        lanes.extend(lane for lane in found if isinstance(lane, Lane))
+        unread.extend(lane for lane in found if isinstance(lane, Unread))
     return lanes, distinct_unread(unread)
 
 
 def _read(file: str, root: Path) -> Iterator[Lane | Unread]:
-    for one in _scripts(load(Path(file)), file, root):
-        if isinstance(one, Script):
-            yield from lanes_of(one)
+    for script in _scripts(load(Path(file)), file, root):
+        if isinstance(script, Script):
+            yield from lanes_of(script)
         else:
-            yield one
+            yield script
 
 
 def _scripts(document: object, file: str, root: Path) -> Iterator[Script | Unread]:

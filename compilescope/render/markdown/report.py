@@ -166,7 +166,7 @@ def _breaks(page: Page, recording: Recording) -> None:
             code(site.kind),
             code(site.registry_id or ""),
             str(site.events),
-            "**skipped**" if site.skips_frame else "goes on",
+            "**skipped**" if site.skips_frame else "continues",
             code(site.text.strip()) if site.text else prose(site.reason, width=160),
         )
         for site in sites
@@ -181,12 +181,12 @@ def _fallbacks(page: Page, recording: Recording) -> None:
     page.add("### Eager fallbacks")
     rows = (
         (
-            code(names.get(one.code, one.code)),
-            code(one.kind),
-            "not counted" if one.calls is None else str(one.calls),
-            prose(gist(one.detail), width=160),
+            code(names.get(fallback.code, fallback.code)),
+            code(fallback.kind),
+            "not counted" if fallback.calls is None else str(fallback.calls),
+            prose(gist(fallback.detail), width=160),
         )
-        for one in recording.fallbacks
+        for fallback in recording.fallbacks
     )
     page.table(("Code object", "Kind", "Calls:", "Detail"), rows, noun="eager fallback", share=6_000)
 
@@ -207,7 +207,7 @@ def _sweeps(page: Page, recording: Recording) -> None:
     for sweep in recording.sweeps:
         page.add(f"### Sweep of {prose(sweep_title(sweep), width=120)}", name="a sweep")
         rows = ((code(line.axis), prose(line.values), prose(line.verdict)) for line in axis_lines(recording, sweep))
-        page.table(("Axis", "Values", "What was seen"), rows, noun="axis line", share=4_000)
+        page.table(("Axis", "Values", "Result"), rows, noun="axis line", share=4_000)
         notes = [*(f"warning: {warning}" for warning in sweep.warnings), *error_lines(sweep), parity_line(sweep)]
         page.add(bullets(prose(note) for note in notes[-8:]), name="notes on a sweep")
 

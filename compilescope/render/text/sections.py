@@ -109,7 +109,9 @@ def fallbacks_section(recording: Recording, *, every: bool) -> Section:
     # Eager calls of a shared wrapper are not counted per owner, so all its owners are named.
     names |= {code.id: _of_many(code) for code in recording.code_objects if code.owner and ", " in code.owner}
     order = sorted(recording.fallbacks, key=lambda fallback: -(fallback.calls or 0))
-    return Section("Eager fallbacks", "fallback", tuple(Block((_fallback(one, names, full=every),)) for one in order))
+    return Section(
+        "Eager fallbacks", "fallback", tuple(Block((_fallback(fallback, names, full=every),)) for fallback in order)
+    )
 
 
 def _of_many(code: CodeObject) -> str:
