@@ -81,7 +81,8 @@ class Family:
             # What compile_repeated_blocks reads.
             model._repeated_blocks = list(self.blocks)  # type: ignore[assignment]  # noqa: SLF001
         _spread_norm_weights(model)
-        return model.to(dtype).eval()
+        # torch's own method: diffusers' warns of modules to keep in float32, of which these classes name none.
+        return torch.nn.Module.to(model, dtype).eval()
 
     def call(self, model: torch.nn.Module, size: Size) -> torch.Tensor:
         """Run the model at ``size`` without gradients and return its output tensor or first list item."""

@@ -72,15 +72,16 @@ class _Marker:
 
 
 def _own(x: torch.Tensor) -> torch.Tensor:
-    """Return a contiguous tensor that is no view, with the strides that its sizes say.
+    """Return a tensor that is no view, with the strides that its sizes say.
 
-    An empty tensor has the strides of a tensor of size 1, which are not those that a graph for any size expects.
+    ``is_contiguous`` is not enough: it asks nothing of the strides of a size of 1, which a slice in a compiled block's
+    output leaves as they were, nor of an empty tensor, which has those of a size of 1.
     """
+    strides = tuple(math.prod(x.shape[dim + 1 :]) for dim in range(x.dim()))
     if x.numel() == 0:
-        strides = [math.prod(x.shape[dim + 1 :]) for dim in range(x.dim())]
         return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device)
-    if x._is_view() or not x.is_contiguous():  # noqa: SLF001 (no public name tells it)
-        return x.clone(memory_format=torch.contiguous_format)
+    if x._is_view() or x.stride() != strides:  # noqa: SLF001 (no public name tells it)
+        return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)
     return x
 
 

@@ -87,7 +87,8 @@ HUNYUAN_VIDEO15: Final = Family(
                 "attention_mask": ("batch", "text"),
                 "temb": ("batch",),
             },
-            "HunyuanVideo15PatchEmbed": {"hidden_states": ("batch", None, "frames", "height", "width")},
+            # Inductor's convolution asks for hints of the other sizes, which something unknown has not.
+            "HunyuanVideo15PatchEmbed": {"hidden_states": ("batch",)},
             # The text's length is left out: diffusers' processor has the mask's rows computed from its elements
             # (attention_processor.py, view(batch_size, attn.heads, -1, ...)), which nothing unknown allows.
             "HunyuanVideo15TokenRefiner": {
