@@ -98,7 +98,7 @@ def test_a_cut_report_says_what_is_missing_and_how_to_see_it(big: Recording) -> 
         "!! 1 of 2 sweep points raised. First: IndexError: x",
         "?? 1 target was compiled before the recording began, so not recorded: Cached.forward.",
         "?? No guard could be examined for 1 recompile.",
-        "?? Runs were not counted: eager calls were not looked at.",
+        "?? Runs were not counted, so eager calls were not checked.",
         "unknown whether shape-driven for 2",
         "0 allowed",
         "Norm.forward inlined into FluxTransformerBlock.forward",
@@ -146,7 +146,7 @@ def test_nothing_compiled_is_loud_and_counts_nothing(nothing: Recording) -> None
 
 def test_uncounted_runs_leave_no_clean_count_of_fallbacks(clean: Recording) -> None:
     blind = msgspec.structs.replace(clean, meta=msgspec.structs.replace(clean.meta, counts_runs=False))
-    assert "0 eager fallbacks seen (eager calls were not looked at)" in flowing(text(blind))
+    assert "0 eager fallbacks seen (eager calls were not checked)" in flowing(text(blind))
     assert "not checked" not in text(clean)
 
 
