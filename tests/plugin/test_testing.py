@@ -132,3 +132,23 @@ def test_wrong_arguments() -> None:
         assert_compile_budget(scope, Block)
     with pytest.raises(TypeError, match="broken= is for marks"):
         assert_no_shape_recompile(scope, Block, broken="why")
+
+
+class Parent(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+class Heir(Parent):
+    pass
+
+
+def test_compilations_of_a_parent_do_not_count_for_a_class_that_inherits_its_forward() -> None:
+    with compilescope.observe(count_runs=True) as scope:
+        block = Parent()
+        block.compile(backend="eager", dynamic=True)
+        for size in (3, 4):
+            block(torch.ones(size))
+    assert_no_shape_recompile(scope, Parent)
+    with pytest.raises(AssertionError, match=r"Target Heir\.forward was never reached"):
+        assert_no_shape_recompile(scope, Heir)
