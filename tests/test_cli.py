@@ -347,7 +347,7 @@ def test_explain_takes_one_thing_at_a_time(run: Cli) -> None:
     assert "| `failing` |" in run("explain", "--fields").stdout
     for arguments in (("size", "--rules"), ("size", "--fields"), ("--rules", "--fields")):
         ended = run("explain", *arguments)
-        assert (ended.exit_code, ended.stderr) == (2, "Error: Give a CODE to explain, --rules, or --fields.\n")
+        assert (ended.exit_code, ended.stderr) == (2, "Error: Give a CODE to explain, --rules, --kinds, or --fields.\n")
 
 
 def test_explain_family_of_causes(run: Cli) -> None:

@@ -19,6 +19,7 @@ from compilescope.config import load_config
 from compilescope.gate import baseline
 from compilescope.gate.budget import Budget
 from compilescope.gate.budget_settings import KEYS
+from compilescope.render.kindbook import kindbook
 from compilescope.render.registry import FORMATS
 from compilescope.render.rulebook import rulebook
 
@@ -43,6 +44,12 @@ def blocks(language: str) -> list[str]:
 def test_rules_are_those_of_the_code() -> None:
     assert (DOCS / "rules.md").read_text(encoding="utf-8") == rulebook(), (
         "run: compilescope explain --rules > docs/rules.md"
+    )
+
+
+def test_kinds_are_those_of_the_code() -> None:
+    assert (DOCS / "kinds.md").read_text(encoding="utf-8") == kindbook(), (
+        "run: compilescope explain --kinds > docs/kinds.md"
     )
 
 

@@ -17,6 +17,7 @@ from compilescope.analysis.rules import RULES
 from compilescope.commands.printing import Command, show
 from compilescope.errors import UsageError
 from compilescope.render.fieldbook import fieldbook
+from compilescope.render.kindbook import kindbook
 from compilescope.render.rulebook import rulebook
 from compilescope.wording import guess
 
@@ -33,8 +34,9 @@ _SITE: Final = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 @click.command(cls=Command, short_help="Explain any word of a report, a rule such as CS203, or a graph break of torch.")
 @click.argument("code", nargs=-1)
 @click.option("--rules", is_flag=True, help="Print every rule as Markdown, without a CODE.")
+@click.option("--kinds", is_flag=True, help="Print every kind of cause as Markdown, without a CODE.")
 @click.option("--fields", is_flag=True, help="Print every field of a recording as Markdown, without a CODE.")
-def explain(code: tuple[str, ...], *, rules: bool, fields: bool) -> None:
+def explain(code: tuple[str, ...], *, rules: bool, kinds: bool, fields: bool) -> None:
     """Explain CODE: any word that a report prints (zero_one, never_reached, free), a rule (CS203), or a graph break
     of torch (GB0170). Without CODE, list them all.
 
@@ -42,11 +44,12 @@ def explain(code: tuple[str, ...], *, rules: bool, fields: bool) -> None:
     Exit codes: 0  explained
                 2  unknown CODE
     """  # noqa: D205, D301 (\b is click's mark for a paragraph that is not to be filled)
-    if bool(code) + rules + fields > 1:
-        msg = "Give a CODE to explain, --rules, or --fields."
+    pages = [page for wanted, page in ((rules, rulebook), (kinds, kindbook), (fields, fieldbook)) if wanted]
+    if bool(code) + len(pages) > 1:
+        msg = "Give a CODE to explain, --rules, --kinds, or --fields."
         raise UsageError(msg)
-    if rules or fields:
-        show(rulebook() if rules else fieldbook())
+    if pages:
+        show(pages[0]())
         return
     show(f"{explanation(' '.join(code).strip()) if code else index()}\n")
 
