@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
-import traceback
 import typing
 from typing import TYPE_CHECKING, Any
 
@@ -471,63 +468,3 @@ def test_operator_that_has_no_fake_kernel_is_told_as_such() -> None:
         library.define("kernel_less(Tensor image) -> Tensor")
         library.impl("kernel_less", lambda image: image.clone(), "CPU")
         assert error_of(uses_no_kernel, torch.ones(3)).kind == "no_fake_kernel"
-
-
-# --- threads --------------------------------------------------------------------------------------
-
-
-def stands_in(thread: threading.Thread, file: str) -> bool:
-    """Whether a thread executes a function of ``file``, or waits in it."""
-    frame = sys._current_frames().get(thread.ident or 0)
-    # Of None the stack would be our own.
-    frames = () if frame is None else traceback.walk_stack(frame)
-    return any(each.f_code.co_filename.endswith(file) for each, _ in frames)
-
-
-def test_entry_that_another_thread_compiled_meanwhile_fails_no_guard() -> None:
-    entered = threading.Event()
-    threads: list[threading.Thread] = []
-
-    def backend(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., Any]:
-        # The first thread holds the compile lock until the second has missed the cache and stands before the lock.
-        if not entered.is_set():
-            entered.set()
-            for _ in range(3000):
-                if stands_in(threads[0], "convert_frame.py"):
-                    break
-                threading.Event().wait(0.01)
-        return graph.forward
-
-    compiled = torch.compile(lambda image: image * 2, backend=backend, dynamic=False)
-
-    def second() -> None:
-        entered.wait(timeout=30)
-        compiled(torch.ones(3))
-
-    def program() -> None:
-        other = threading.Thread(target=second)
-        threads.append(other)
-        other.start()
-        compiled(torch.ones(3))
-        other.join()
-
-    recording = recorded(program)
-    first, duplicate = recording.compiled
-    assert duplicate.recompile is not None
-    (entry,) = duplicate.recompile.entries
-    assert (entry.id, entry.confirmed) == (first.id, True)
-    assert [failure.guard_type for failure in entry.failing] == ["CONCURRENT"]
-    assert fallbacks(recording) == []
-
-
-def test_entries_that_threads_compile_in_turn_fail_their_guards() -> None:
-    compiled = scaler()
-
-    def program() -> None:
-        for size in (3, 4):
-            thread = threading.Thread(target=compiled, args=(torch.ones(size),))
-            thread.start()
-            thread.join()
-
-    (recompile,) = recorded(program).recompiles
-    assert missed(recompile) == [[("image.size()[0]", "3", "4")]]
