@@ -8,11 +8,13 @@ from torch.utils import _pytree as pytree
 
 from compilescope.analysis.sentences import BREAKS, SENTENCES
 
-from . import ambient, breaks, libraries, numbers, objects, shapes, tensors
+from . import ambient, breaks, inductor, libraries, numbers, objects, shapes, tensors
 from .trial import Trial, eager, seen, trials_in
 
 TRIALS = [
-    trial for module in (shapes, tensors, numbers, objects, ambient, breaks, libraries) for trial in trials_in(module)
+    trial
+    for module in (shapes, inductor, tensors, numbers, objects, ambient, breaks, libraries)
+    for trial in trials_in(module)
 ]
 CURES = [trial for trial in TRIALS if trial.cures]
 WRONG = [trial for trial in TRIALS if not trial.cures]
