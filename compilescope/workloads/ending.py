@@ -56,12 +56,9 @@ class Ending:
                 traceback.print_exc()
 
     def _running(self) -> threading.Thread | None:
-        me = threading.current_thread()
-        alive = (
-            thread
-            for thread in threading.enumerate()
-            if thread is not me and not thread.daemon and thread not in self.before
-        )
+        # An older pool may have started another worker since; it never ends by itself.
+        others = {threading.current_thread(), *self.before, *_pools(self.before).older}
+        alive = (thread for thread in threading.enumerate() if not thread.daemon and thread not in others)
         return next(alive, None)
 
 
@@ -131,22 +128,43 @@ def _is_library(file: str) -> bool:
     return not Path(file).is_absolute() or any(Path(file).is_relative_to(folder) for folder in folders)
 
 
-def _end_idle_workers(before: frozenset[threading.Thread]) -> None:
-    """Let the workers of thread pools that were not shut down finish their queues and end, as Python does.
+@dataclass(frozen=True, slots=True)
+class _Pools:
+    """The workers of thread pools that were not shut down, each with its queue.
 
-    A pool that is older than the program is not the program's: ending its workers would shut it down for good.
+    Attributes:
+        own: those of pools that the program made.
+        older: those of pools that are older than the program, and so are not the program's.
     """
-    pools: Any = sys.modules.get("concurrent.futures.thread")
-    if pools is None:
-        return
-    queues = dict(pools._threads_queues)  # noqa: SLF001 (the standard library has no public way)
+
+    own: dict[threading.Thread, Any]
+    older: dict[threading.Thread, Any]
+
+
+def _pools(before: frozenset[threading.Thread]) -> _Pools:
+    module: Any = sys.modules.get("concurrent.futures.thread")
+    queues = {} if module is None else dict(module._threads_queues)  # noqa: SLF001 (the library has no public way)
     older = {id(queue) for thread, queue in queues.items() if thread in before}
-    own = {thread: queue for thread, queue in queues.items() if id(queue) not in older}
-    pools._shutdown = True  # noqa: SLF001 (as above)
+    return _Pools(
+        own={thread: queue for thread, queue in queues.items() if id(queue) not in older},
+        older={thread: queue for thread, queue in queues.items() if id(queue) in older},
+    )
+
+
+def _end_idle_workers(before: frozenset[threading.Thread]) -> None:
+    """Let the workers of the program's pools finish their queues and end, as Python does.
+
+    Ending the workers of an older pool would shut it down for good.
+    """
+    module: Any = sys.modules.get("concurrent.futures.thread")
+    if module is None:
+        return
+    own = _pools(before).own
+    module._shutdown = True  # noqa: SLF001 (as above)
     try:
         for queue in own.values():
             queue.put(None)
         for thread in own:
             thread.join()
     finally:
-        pools._shutdown = False  # noqa: SLF001 (the process goes on, and may use pools)
+        module._shutdown = False  # noqa: SLF001 (the process goes on, and may use pools)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -69,12 +70,13 @@ def test_script_that_raised_has_its_threads_and_handlers_too(script: Write, tmp_
 
 
 def test_hard_exit_waits_for_nothing(script: Write, tmp_path: Path) -> None:
+    before = {*threading.enumerate()}
     with hard_exits_seen():
         run = run_script(script(f"{THREADS}\nimport os; os._exit(0)"))
     assert run.status == "ok"
     assert "last" not in said(tmp_path)
     for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
+        if thread not in before and not thread.daemon:
             thread.join()
 
 
@@ -109,6 +111,17 @@ def test_pool_that_is_older_than_the_program_goes_on(script: Write) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()
         assert run_script(script("say('done')")).status == "ok"
+        assert pool.submit(int).result() == 0
+
+
+def test_worker_that_an_older_pool_starts_meanwhile_is_not_waited_for(
+    script: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(int).result()
+        monkeypatch.setattr(sys, "pool_of_a_test", pool, raising=False)
+        busy = "import sys, time\ndone = [sys.pool_of_a_test.submit(time.sleep, 0.1) for _ in range(3)]\n"
+        assert run_script(script(f"{busy}say('done')")).status == "ok"
         assert pool.submit(int).result() == 0
 
 
