@@ -93,7 +93,7 @@ def test_break_without_advice_of_its_own_is_helped_by_its_kind() -> None:
 
 def test_finding_without_a_cause_is_helped_by_its_rule() -> None:
     unseen = Finding(rule="CS102", code=None, message="Target Block.forward was never reached")
-    assert lines(recording(found=unseen))[1].startswith("What helps: Compare its name with the code objects")
+    assert lines(recording(found=unseen))[1].startswith("What helps: Compare its name with the compiled code")
 
 
 def test_test_without_findings() -> None:

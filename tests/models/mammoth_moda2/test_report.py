@@ -19,7 +19,7 @@ EXAMPLE = ROOT / "examples" / "mammoth_moda2.py"
 COMMANDS = re.findall(r"^    (compilescope report .*)$", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
-DOCUMENT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").partition("## MammothModa2's transformer")[2]
 
 
 def report(command: str) -> dict[str, Any]:
