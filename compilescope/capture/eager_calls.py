@@ -107,8 +107,10 @@ class _CountedCallback:
 class RunCounter:
     """Counts calls and graph runs by code object while installed and ``active``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, notes_sizes: bool = False) -> None:
         self.active = False
+        # Only a target says whether its calls varied, so a run without targets does not pay for it.
+        self._notes_sizes = notes_sizes
         # By identity: two identical bodies are equal, and hashing one is slow. The slot keeps it alive.
         self._slots: dict[int, _Slot] = {}
         self._called: dict[int, _Slot] = {}
@@ -181,7 +183,8 @@ class RunCounter:
         if condition != slot.condition:
             slot.enter(condition)
         slot.calls[condition] += 1
-        slot.sizes.note(called, wrapper["args"], wrapper["kwargs"])
+        if self._notes_sizes:
+            slot.sizes.note(called, wrapper["args"], wrapper["kwargs"])
 
     def sizes_of_calls(self) -> dict[int, CallSizes]:
         """Return what is known about the sizes that each code object was called with, by its identity."""

@@ -67,7 +67,7 @@ class Recorder:
         self._selectors = tuple(selectors)
         self._attempts: list[tuple[Attempt, dict[str, Scalar] | None]] = []
         self._declined: dict[tuple[int, str], fallbacks.Declined] = {}
-        self._runs = RunCounter() if count_runs else None
+        self._runs = RunCounter(notes_sizes=bool(selectors)) if count_runs else None
         self._config: dict[str, Scalar] | None = None
         self._point: dict[str, Scalar] | None = None
         self._tap: Tap | None = None
